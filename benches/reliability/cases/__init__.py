@@ -14,5 +14,6 @@ QUESTIONS = (
     "api_keys",
     "telemetry",
     "serving",
+    "durable_store",
     "edge_gateway",
 )

@@ -4,6 +4,7 @@ builtin      the components, one file each: `role_name.py`
 spec         the spec of a component: name, summary, options
 config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
+identity     what identifies an element in every run of its flow
 retry        repeats a call while the other side is away
 event_time   event time from fields, and the wall clock
 keys         one component per key

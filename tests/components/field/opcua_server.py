@@ -22,7 +22,7 @@ class OpcUaServer:
 
     def stop(self):
         if self._thread is not None:
-            self._run(self._server.stop())
+            self._run(self._stop())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(PATIENCE_S)
             self._thread = None
@@ -32,6 +32,13 @@ class OpcUaServer:
 
     def _run(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
+
+    async def _stop(self):
+        await self._server.stop()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _start(self):
         self._server = server = Server()

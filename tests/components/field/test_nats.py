@@ -221,10 +221,30 @@ def test_a_rejected_password_is_the_reason(running, tmp_path, free_port):
         eventually(lambda: right.connection.is_connected)
 
 
+def test_a_server_with_a_certificate_is_checked(running, tmp_path, free_port):
+    trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
+    authority, other = trustme.CA(), trustme.CA()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "key")
+    for name, made in (("good", authority), ("bad", other)):
+        made.cert_pem.write_to_path(tmp_path / name)
+    files = ["--tls", "--tlscert", str(tmp_path / "key"), "--tlskey", str(tmp_path / "key")]
+    server = NatsServer(free_port, tmp_path / "tls", files)
+    server.start()
+    table = {"servers": f"tls://127.0.0.1:{free_port}", "subject": "a"}
+    trusting = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "good")}))
+    eventually(lambda: trusting.connection.is_connected)
+    wary = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "bad")}))
+    eventually(lambda: wary.connection.status.reason)
+    assert "certificate verify failed" in wary.connection.status.reason
+    server.stop()
+
+
 @pytest.mark.parametrize(
     "config",
     [
         {},
+        {"subject": "a", "servers": "http://127.0.0.1"},
+        {"subject": "a", "ca_file": "ca.pem"},
         {"stream": "S"},
         {"subject": "a", "durable": "d"},
         {"stream": "S", "durable": "d", "queue": "q"},
@@ -262,6 +282,14 @@ def test_an_id_is_stored_once(sink, server):
     assert stored(server) == ['{"id": 1}', '{"id": 2}']
     with pytest.raises(InvalidInput, match="no 'id'"):
         sink(jetstream=True, message_id="id").push(Element("{}"))
+
+
+def test_the_number_in_the_flow_may_be_the_id(sink, server):
+    add_stream(server)
+    elements = [Element(str(n), sequence=n, attributes={"epoch": "e"}) for n in range(3)]
+    sink(jetstream=True, once=True).push_batch(elements[:2])
+    sink(jetstream=True, once=True).push_batch(elements)
+    assert stored(server) == ["0", "1", "2"]
 
 
 def test_a_payload_over_the_limit_of_the_server_is_rejected_and_nothing_sent(sink, server):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Backoff, Connection
+from torvyn.components.identity import ONCE, identity_of
 from torvyn.components.json_fields import MISSING, get_field, parse_object
 from torvyn.components.network.jetstream import (
     NO_STREAM,
@@ -22,7 +23,7 @@ from torvyn.components.network.jetstream import (
     JetStreamWriter,
     Rejected,
 )
-from torvyn.components.network.nats_client import OPTIONS, NatsClient
+from torvyn.components.network.nats_client import OPTIONS, NatsClient, check_options
 from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
@@ -47,6 +48,7 @@ SPEC = Spec(
             "A dotted path to the field that identifies an element, for streams: within its "
             "duplicate window a stream stores each id once, also after a restart.",
         ),
+        ONCE,
         Option("timeout", "duration", 5.0, "How long to wait for a confirmation before a retry."),
         *OPTIONS,
     ),
@@ -69,19 +71,31 @@ class Nats(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._subject: str = options["subject"]
         self._is_stored: bool = options["jetstream"]
         self._id_field: str = options["message_id"]
+        self._is_once: bool = options["once"]
         self._timeout_s: float = options["timeout"]
-        if not self._subject or any(mark in self._subject for mark in "*> "):
-            raise wrong_config(SPEC, f"{self._subject!r} is not a subject to publish to")
         self._is_over = False
         self._run_id = uuid.uuid4().hex
         self._count = 0
         self.connection = Connection("nats", ", ".join(options["servers"]).rpartition("@")[2])
         self._writer = JetStreamWriter()
-        self._client = NatsClient(options, self.connection, self._writer.start, self._on_failed)
+        self._client = NatsClient(
+            SPEC, options, self.connection, self._writer.start, self._on_failed
+        )
         self._client.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        check_options(SPEC, options)
+        subject = options["subject"]
+        if not subject or any(mark in subject for mark in "*> "):
+            raise wrong_config(SPEC, f"{subject!r} is not a subject to publish to")
+        if options["once"] and (options["message_id"] or not options["jetstream"]):
+            raise wrong_config(SPEC, "`once` is for streams, and instead of a `message_id`")
 
     def push(self, element: Element) -> None:
         self.push_batch((element,))
@@ -120,6 +134,9 @@ class Nats(Sink):
         headers = {"Content-Type": element.content_type}
         if not self._is_stored:
             return headers
+        if self._is_once:
+            epoch, sequence = identity_of(element)
+            return {**headers, "Nats-Msg-Id": f"{epoch}-{sequence}-{self._subject}"}
         if not self._id_field:
             self._count += 1
             return {**headers, "Nats-Msg-Id": f"{self._run_id}-{self._count}"}
