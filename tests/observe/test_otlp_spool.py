@@ -152,6 +152,19 @@ def test_no_spool_is_created_while_the_collector_is_there(tmp_path: Path) -> Non
     assert not path.parent.exists()
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_every_request_has_the_headers(tmp_path: Path, protocol: str) -> None:
+    running = running_collector if protocol == "http" else running_grpc_collector
+    with running() as collector:
+        port = int(collector.url.rpartition(":")[2])
+        options = {"protocol": protocol, "headers": "api-key=a%20b, X-Tenant=7"}
+        with exporting(port, tmp_path / "spool.db", **options) as exporter:
+            exporter.put(span(1))
+            collector.until(1)
+
+    assert (collector.headers["api-key"], collector.headers["x-tenant"]) == ("a b", "7")
+
+
 def test_a_spool_that_another_process_has_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
