@@ -12,6 +12,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "contract.not-a-component": "A node's component is not a component, a function or an iterable.",
     "contract.bad-attribute": "An attribute of a component raises an exception or has the wrong "
     "type.",
+    "contract.bad-snapshot": "A component's `snapshot` returned a value that cannot be stored.",
     "contract.wrong-signature": "A component's method does not accept the arguments that its "
     "role passes.",
     "contract.wrong-result": "A component's method returned a value that its role does not allow.",
@@ -36,6 +37,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "durable.in-use": "Another process runs the flow whose data is in this folder.",
     "durable.log-full": "A log with the policy `block` or `error` has reached its `max_bytes`.",
     "durable.row-too-large": "A batch is too large for the `max_bytes` of its log.",
+    "durable.shape-changed": "A flow was changed, and no longer fits the state that it saved.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",
     "engine.bad-option": "An engine does not have the option, or the option's value is invalid.",

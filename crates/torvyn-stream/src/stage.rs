@@ -116,6 +116,12 @@ pub enum Step {
 #[derive(Debug)]
 pub enum Pull {
     Ready(Emission),
+    /// An element that had its sequence number and its time before it left the process.
+    Restored {
+        emission: Emission,
+        sequence: u64,
+        timestamp_ns: u64,
+    },
     /// Nothing until the source is woken, or until the given time.
     Pending(Option<u64>),
     End(End),
@@ -209,6 +215,11 @@ pub trait Stage: Send {
 
     /// Tells a source that its next `count` elements, in the order of its pulls, are settled.
     fn acknowledge(&mut self, count: u64) {}
+
+    /// Its state as bytes, for a checkpoint; `None` when it has none to save.
+    fn snapshot(&mut self, call: Call<'_>) -> Result<Option<Vec<u8>>, StageError> {
+        Ok(None)
+    }
 
     /// Bytes buffered inside the stage, which count against its node's budget.
     fn held_bytes(&self) -> usize {

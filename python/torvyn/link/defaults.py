@@ -17,9 +17,10 @@ from torvyn.link.plan import ComponentRef, RuntimePlan, TelemetryPlan
 from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 
+DEFAULT_CHECKPOINT_S: Final = 1.0
+"""How often a flow with a durable edge saves the states of its components, unless it says so."""
 GRPC_ENDPOINT: Final = "http://127.0.0.1:4317"
 """The default for gRPC: collectors have a port per protocol."""
-STATE_DIR: Final = ".torvyn"
 _RUNTIME_FIELDS: Final = {field.name for field in fields(RuntimePlan)}
 
 
@@ -72,6 +73,11 @@ def audit_file(settings: Settings, folder: Path) -> str:
     return _absolute(os.getcwd(), str(folder), settings["security.audit_file"])
 
 
+def state_dir(settings: Settings, folder: Path) -> str:
+    """The absolute path of the folder for stored elements and checkpoints."""
+    return _absolute(os.getcwd(), str(folder), settings["runtime.state_dir"])
+
+
 def telemetry_plan(settings: Settings, folder: Path) -> TelemetryPlan | None:
     """None if nothing is exported."""
     exporter = settings["observability.exporter"]
@@ -80,7 +86,6 @@ def telemetry_plan(settings: Settings, folder: Path) -> TelemetryPlan | None:
     endpoint, protocol = settings["observability.endpoint"], exporter.removeprefix("otlp-")
     if protocol == "grpc" and settings.values["observability.endpoint"].origin == "default":
         endpoint = GRPC_ENDPOINT
-    state_dir = settings["runtime.state_dir"] if "state_dir" in RUNTIME.by_name else STATE_DIR
     return TelemetryPlan(
         protocol=protocol,
         endpoint=endpoint,
@@ -88,7 +93,9 @@ def telemetry_plan(settings: Settings, folder: Path) -> TelemetryPlan | None:
         latency_promote_s=settings["observability.latency_promote"],
         metrics_interval_s=settings["observability.metrics_interval"],
         max_spool_bytes=settings["observability.max_spool"],
-        folder=_absolute(os.getcwd(), str(folder), str(Path(state_dir, "telemetry"))),
+        folder=_absolute(
+            os.getcwd(), str(folder), str(Path(settings["runtime.state_dir"], "telemetry"))
+        ),
     )
 
 

@@ -17,7 +17,13 @@ from torvyn.link.checks.topology import Graph, check_topology, order
 from torvyn.link.component_loader import Library
 from torvyn.link.component_traits import ERROR, INPUT, OUTPUT
 from torvyn.link.dead_letters import DeadLetters
-from torvyn.link.defaults import audit_file, defaults_of, telemetry_plan
+from torvyn.link.defaults import (
+    DEFAULT_CHECKPOINT_S,
+    audit_file,
+    defaults_of,
+    state_dir,
+    telemetry_plan,
+)
 from torvyn.link.node_linker import NodeLinker
 from torvyn.link.option_values import near, place_of, value_of
 from torvyn.link.plan import EdgePlan, NodePlan, Plan
@@ -30,7 +36,15 @@ from torvyn.manifest.schema.tables import EDGE, FLOW
 _LIBRARY: Final = Library()
 _QUEUE: Final = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}
 """The options of a flow's queues, and their names in a Plan."""
-_EDGE: Final = {**_QUEUE, "low_watermark": "low_watermark"}
+_EDGE: Final = {
+    **_QUEUE,
+    "low_watermark": "low_watermark",
+    "carrier": "carrier",
+    "max_bytes": "max_bytes",
+    "max_age": "max_age_s",
+    "order": "order",
+    "drain_rate": "drain_rate",
+}
 
 
 def link_flow(
@@ -107,7 +121,7 @@ class FlowLinker:
         options = {
             field: value_of(EDGE, name, edge, path, self._problems)
             for name, field in _EDGE.items()
-            if getattr(edge, name) is not None
+            if getattr(edge, EDGE.by_name[name].attribute) is not None
         }
         if not is_known:
             self._is_complete = False
@@ -190,6 +204,8 @@ class FlowLinker:
         nodes = {name: node for name, node in self._nodes.items() if node is not None}
         nodes |= self._dead_letters.sinks
         settings = self._settings
+        is_durable = any(edge.carrier != "memory" for edge in self._edges)
+        checkpoint_s = self._value("checkpoint") or (DEFAULT_CHECKPOINT_S if is_durable else None)
         return Plan(
             name=self._flow.name,
             nodes=tuple(nodes[name] for name in order(nodes, self._edges) if name in nodes),
@@ -203,6 +219,8 @@ class FlowLinker:
             observability=settings["observability.level"],
             audit=settings["security.audit"],
             audit_file=audit_file(settings, self._library.folder),
+            checkpoint_s=checkpoint_s,
+            state_dir=state_dir(settings, self._library.folder) if checkpoint_s else "",
             telemetry=telemetry_plan(settings, self._library.folder),
             warnings=self._problems.warnings(),
             secrets=frozenset(self._problems.secrets),

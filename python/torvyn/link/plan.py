@@ -100,6 +100,13 @@ class EdgePlan:
     backpressure: str = EDGE.default("backpressure")
     """`block`, `drop-oldest`, `drop-newest` or `error`."""
     low_watermark: float = EDGE.default("low_watermark")
+    carrier: str = EDGE.default("carrier")
+    """`memory` or `disk`."""
+    max_bytes: int = EDGE.default("max_bytes")
+    max_age_s: float | None = None
+    order: str = EDGE.default("order")
+    """`oldest-first` or `live-first`."""
+    drain_rate: int | None = None
     input: str = "input"
     """The input of the target that it leads to."""
     location: Location | None = field(default=None, compare=False)
@@ -148,6 +155,10 @@ class Plan:
     audit: str
     """`none`, `stdout` or `file`."""
     audit_file: str
+    checkpoint_s: float | None = None
+    """How often the states of components are saved; None means never."""
+    state_dir: str = ""
+    """The folder of stored elements and checkpoints; empty in a program that names none."""
     telemetry: TelemetryPlan | None = None
     """None if nothing is exported."""
     max_memory_bytes: int | None = None

@@ -93,6 +93,11 @@ class EdgeRecord(Record):
     queue_bytes: int | None = None
     backpressure: str | None = None
     low_watermark: float | None = None
+    carrier: str | None = None
+    max_bytes: int | None = None
+    max_age_s: float | None = None
+    order: str | None = None
+    drain_rate: int | None = None
 
 
 @dataclass(slots=True)
@@ -101,6 +106,7 @@ class FlowRecord(Record):
     description: str | None = None
     priority: str | None = None
     deadline_s: float | None = None
+    checkpoint_s: float | None = None
     max_memory_bytes: int | None = None
     cpu_share: float | None = None
     queue_depth: int | None = None
@@ -123,6 +129,7 @@ class RuntimeRecord(Record):
     drain_timeout_s: float | None = None
     max_silence_s: float | None = None
     cache_dir: str | None = None
+    state_dir: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)

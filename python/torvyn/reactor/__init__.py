@@ -5,6 +5,7 @@ flow_feed          feeds a flow without a source
 flow_builder       nodes and edges to a Plan
 project            a project on disk, opened
 run                one run of a Plan
+carriers           durable edges and checkpoints
 runners            how a component is called: inline, thread, async, guest
 stages             executors of stages that run outside the turns
 threads            workers, watchdog, abandoned threads

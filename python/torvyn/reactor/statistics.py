@@ -18,6 +18,7 @@ from torvyn.contract.enums import FlowState, Role
 
 if TYPE_CHECKING:
     from torvyn.components.connection import ConnectionStatus
+    from torvyn.durable import LogStatistics
     from torvyn.sandbox.component import GuestHealth
 
 
@@ -96,6 +97,9 @@ class EdgeStatistics:
     peak: int
     peak_bytes: int
     pressured: int
+    carrier: str = "memory"
+    stored: LogStatistics | None = None
+    """What a durable edge has stored, now or at the end of the flow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The MQTT source against a real broker: what it receives, acknowledges and survives."""
 
+import socket
+
 import pytest
 from mosquitto import needs_mosquitto
 
@@ -112,6 +114,34 @@ def test_a_message_that_is_in_the_flow_is_not_repeated_after_a_reconnect(broker,
 
     assert source.texts(1) == ["d"]
     later.close()
+
+
+def test_a_source_that_is_full_stops_reading_and_stays_connected(broker, peer, driven):
+    source = driven(broker.url, qos=0, receive_maximum=3, keepalive=1)
+    ready(broker)
+    peer.publish("t", "a", "b", "c")
+    assert source.texts(3) == ["a", "b", "c"]
+    broker.wait_for_log("Received PINGREQ from test", 3)
+    peer.publish("t", "d")
+    source.source.acknowledge(3)
+
+    assert source.texts(1) == ["d"]
+    assert source.source.connection.status.failures == 0
+
+
+def test_the_broker_publishes_the_will_of_a_source_that_vanishes(broker, peer, driven):
+    peer.subscribe("gone")
+    will = {"topic": "gone", "payload": "by power cut", "qos": 1}
+    for client_id in ("ends", "vanishes"):
+        source = driven(broker.url, will=will, client_id=client_id)
+        ready(broker, client_id)
+        if client_id == "ends":
+            source.close()
+        else:
+            source.source._link._client.socket().shutdown(socket.SHUT_RDWR)
+
+    assert [message.payload for message in peer.wait_for(1)] == [b"by power cut"]
+    assert broker.count_log("Client ends disconnected") == 1
 
 
 def test_properties_of_version_5_become_attributes(broker, peer, driven):

@@ -72,7 +72,7 @@ impl SandboxGuest {
             self.health.clone(),
         );
         stage.set_flow(facts);
-        Ok(NativeStage(Mutex::new(Some(Box::new(stage)))))
+        Ok(NativeStage { stage: Mutex::new(Some(Box::new(stage))), is_carrier: false })
     }
 
     /// Calls the guest's `teardown` if its instance has returned, and drops it.

@@ -2,6 +2,7 @@
 
 mod acknowledgement;
 mod batch;
+mod checkpoint;
 mod flow_end;
 mod flow_failure;
 mod hold;
@@ -83,6 +84,9 @@ impl Core {
             let spent = self.now_ns.saturating_sub(before_ns);
             self.adapt_batch(work, spent);
             if work == 0 {
+                if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_wanted()) && self.cut()? {
+                    continue;
+                }
                 if self.conclude_if_done() {
                     return Ok(Turn::Over);
                 }

@@ -48,6 +48,12 @@ RUNTIME: Final = Table(
             default="",
             default_doc="a folder in the user's cache",
         ),
+        Key(
+            "state_dir",
+            "string",
+            "The folder of stored elements and checkpoints, relative to the project.",
+            default=".torvyn",
+        ),
     ),
     records.RuntimeRecord,
 )

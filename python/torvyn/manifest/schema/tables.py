@@ -18,6 +18,8 @@ from torvyn.manifest.schema.settings_tables import GRANT, OBSERVABILITY, RUNTIME
 BACKPRESSURE: Final = BackpressurePolicy.texts()
 PRIORITIES: Final = PriorityClass.texts()
 POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
+CARRIERS: Final = ("memory", "disk")
+ORDERS: Final = ("oldest-first", "live-first")
 RUN_MODES: Final = ("inline", "async", "thread")
 
 _DEPTH = Key(
@@ -133,6 +135,12 @@ FLOW: Final = Table(
             choices=PRIORITIES,
         ),
         duration("deadline", "The time limit of the flow.", words="none"),
+        duration(
+            "checkpoint",
+            "How often the states of its components are saved, so that a new run continues where "
+            "the last one ended.",
+            words="1s with a `disk` edge, else never",
+        ),
         size("max_memory", "Memory that its nodes and queues may use together.", words="no limit"),
         replace(_CPU_SHARE, doc="CPU time that its nodes may use together, in CPUs."),
         _DEPTH,
@@ -249,6 +257,31 @@ EDGE: Final = Table(
             "The fill level at which a full queue accepts elements again.",
             default=0.5,
             maximum=1,
+        ),
+        Key(
+            "carrier",
+            "string",
+            "Where its elements wait: in memory, or on the disk until the next node has settled "
+            "them, also through a crash.",
+            default="memory",
+            choices=CARRIERS,
+        ),
+        size("max_bytes", "Disk space of a `disk` edge, with all of its files.", 256 * MiB),
+        duration("max_age", "How old an element on the disk may become.", words="no limit"),
+        Key(
+            "order",
+            "string",
+            "What a `disk` edge delivers first after an outage: the oldest elements, or new ones.",
+            default="oldest-first",
+            choices=ORDERS,
+        ),
+        Key(
+            "drain_rate",
+            "integer",
+            "Elements per second that are read back from the disk.",
+            minimum=1,
+            maximum=10**9,
+            default_doc="no limit",
         ),
     ),
     records.EdgeRecord,

@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn._native import NativeFlow
 from torvyn.components.connection import Connection
@@ -20,6 +20,9 @@ from torvyn.reactor.run.native_flow import Wiring
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.call_recorder import CallRecorder
 
+if TYPE_CHECKING:
+    from torvyn.reactor.carriers.durable_run import DurableRun
+
 Call = tuple[str, CallOutcome, int, int, int, int, int]
 """Node, outcome, outputs, bytes the node had copied by then, sequence, start and duration in
 nanoseconds."""
@@ -28,11 +31,12 @@ nanoseconds."""
 class RunStatistics:
     """Reads the native counters while the flow runs, and keeps the last values."""
 
-    def __init__(self, plan: Plan, trace_limit: int) -> None:
+    def __init__(self, plan: Plan, trace_limit: int, durable: DurableRun | None = None) -> None:
         self.trace: tuple[list[Call], int] = ([], 0)
         self.ended_s: float | None = None
         """When the last turn ended."""
         self._plan = plan
+        self._durable = durable
         self._trace_limit = trace_limit
         self._recorder = CallRecorder(trace_limit) if trace_limit else None
         self._started_s = time.monotonic()
@@ -92,9 +96,14 @@ class RunStatistics:
             runner.node.name: (runner.cpu_ns, runner.throttle.delayed_s if runner.throttle else 0.0)
             for runner in self._runners
         }
-        return from_native(
+        result = from_native(
             self._plan, self._wiring, raw, elapsed_s, health, denied, connections, usage
         )
+        if self._durable is None:
+            return result
+        from torvyn.reactor.carriers.edge_account import fold_carriers
+
+        return fold_carriers(result, self._durable)
 
     def _add_counts(self, raw: dict[str, Any]) -> None:
         """Adds what components count themselves, in a dict that they set as `counts`."""
