@@ -75,6 +75,9 @@ class RetryLoop:
 
 def describe(error: Exception) -> str:
     """The reason in a few words."""
+    if type(error).__module__ == "ssl":
+        why = getattr(error, "verify_message", None)
+        return f"certificate verify failed: {why}" if why else f"TLS: {error}"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         # The text of an asyncio error names the call, not the reason.
         return os.strerror(error.errno).lower()

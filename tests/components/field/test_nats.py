@@ -221,10 +221,30 @@ def test_a_rejected_password_is_the_reason(running, tmp_path, free_port):
         eventually(lambda: right.connection.is_connected)
 
 
+def test_a_server_with_a_certificate_is_checked(running, tmp_path, free_port):
+    trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
+    authority, other = trustme.CA(), trustme.CA()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "key")
+    for name, made in (("good", authority), ("bad", other)):
+        made.cert_pem.write_to_path(tmp_path / name)
+    files = ["--tls", "--tlscert", str(tmp_path / "key"), "--tlskey", str(tmp_path / "key")]
+    server = NatsServer(free_port, tmp_path / "tls", files)
+    server.start()
+    table = {"servers": f"tls://127.0.0.1:{free_port}", "subject": "a"}
+    trusting = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "good")}))
+    eventually(lambda: trusting.connection.is_connected)
+    wary = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "bad")}))
+    eventually(lambda: wary.connection.status.reason)
+    assert "certificate verify failed" in wary.connection.status.reason
+    server.stop()
+
+
 @pytest.mark.parametrize(
     "config",
     [
         {},
+        {"subject": "a", "servers": "http://127.0.0.1"},
+        {"subject": "a", "ca_file": "ca.pem"},
         {"stream": "S"},
         {"subject": "a", "durable": "d"},
         {"stream": "S", "durable": "d", "queue": "q"},
@@ -233,6 +253,12 @@ def test_a_rejected_password_is_the_reason(running, tmp_path, free_port):
 def test_a_wrong_config_is_rejected(config):
     with pytest.raises(ContractError):
         NatsSource().init(json.dumps(config))
+
+
+def test_a_password_is_not_shown(running):
+    url = "nats://user:secret@127.0.0.1:1"
+    source = running(NatsSource, json.dumps({"subject": "a", "servers": [url, "127.0.0.1:2"]}))
+    assert source.connection.status.address == "nats://127.0.0.1:1, 127.0.0.1:2"
 
 
 @pytest.mark.parametrize("subject", ["", "a.*", "a.>", "a b"])

@@ -12,6 +12,7 @@ from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.json_fields import EXTRA, parse_object, reject_extra
 from torvyn.components.network.modbus_device import (
+    DEFAULT_PORT,
     OPTIONS,
     DeviceAway,
     DeviceError,
@@ -19,6 +20,7 @@ from torvyn.components.network.modbus_device import (
     Register,
     parse_registers,
 )
+from torvyn.components.network.sockets import parse_address
 from torvyn.components.retry import RetryLoop
 from torvyn.components.spec import Spec
 from torvyn.contract import Element, Sink
@@ -51,15 +53,21 @@ class Modbus(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._registers = {one.name: one for one in parse_registers(SPEC, options["registers"])}
-        for register in self._registers.values():
-            if register.kind not in ("holding", "coil"):
-                hint = "only holding registers and coils can be written"
-                raise wrong_config(SPEC, f"{register.name!r} is an input", hint)
         self._ignores_extra = options["extra"] == "ignore"
         self._device = ModbusDevice(SPEC, options)
         self.connection = Connection("modbus", options["address"])
         self._retry = RetryLoop(self.connection, options["on_disconnect"])
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_address(SPEC, options["address"], DEFAULT_PORT)
+        for register in parse_registers(SPEC, options["registers"]):
+            if register.kind not in ("holding", "coil"):
+                hint = "only holding registers and coils can be written"
+                raise wrong_config(SPEC, f"{register.name!r} is an input", hint)
 
     def push(self, element: Element) -> None:
         if self._retry is None or self._device is None:

@@ -23,7 +23,12 @@ from torvyn.components.network.jetstream import (
     JetStreamWriter,
     Rejected,
 )
-from torvyn.components.network.nats_client import OPTIONS, NatsClient
+from torvyn.components.network.nats_client import (
+    OPTIONS,
+    NatsClient,
+    check_options,
+    render_servers,
+)
 from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
@@ -71,22 +76,31 @@ class Nats(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._subject: str = options["subject"]
         self._is_stored: bool = options["jetstream"]
         self._id_field: str = options["message_id"]
         self._is_once: bool = options["once"]
         self._timeout_s: float = options["timeout"]
-        if self._is_once and (self._id_field or not self._is_stored):
-            raise wrong_config(SPEC, "`once` is for streams, and instead of a `message_id`")
-        if not self._subject or any(mark in self._subject for mark in "*> "):
-            raise wrong_config(SPEC, f"{self._subject!r} is not a subject to publish to")
         self._is_over = False
         self._run_id = uuid.uuid4().hex
         self._count = 0
-        self.connection = Connection("nats", ", ".join(options["servers"]).rpartition("@")[2])
+        self.connection = Connection("nats", render_servers(options))
         self._writer = JetStreamWriter()
-        self._client = NatsClient(options, self.connection, self._writer.start, self._on_failed)
+        self._client = NatsClient(
+            SPEC, options, self.connection, self._writer.start, self._on_failed
+        )
         self._client.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        check_options(SPEC, options)
+        subject = options["subject"]
+        if not subject or any(mark in subject for mark in "*> "):
+            raise wrong_config(SPEC, f"{subject!r} is not a subject to publish to")
+        if options["once"] and (options["message_id"] or not options["jetstream"]):
+            raise wrong_config(SPEC, "`once` is for streams, and instead of a `message_id`")
 
     def push(self, element: Element) -> None:
         self.push_batch((element,))

@@ -86,17 +86,13 @@ class SQLite(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._path: str = options["path"]
         self._table: str = options["table"]
         self._columns: tuple[str, ...] = options["columns"]
         self._key: tuple[str, ...] = options["key"]
         self._updates = options["on_conflict"] == "update"
         self._wait_s: float = options["busy_timeout"]
-        if not self._path or not self._table:
-            raise wrong_config(SPEC, "`path` and `table` must not be empty")
-        missing = [name for name in self._key if self._columns and name not in self._columns]
-        if missing:
-            raise wrong_config(SPEC, f"the key {missing[0]!r} is not among `columns`")
         self._is_once: bool = options["once"]
         self._ignores_extra = options["extra"] == "ignore"
         self._statement = ""
@@ -107,6 +103,16 @@ class SQLite(Sink):
                 self._open()
         except DatabaseAway as error:
             self.connection.lost(str(error))
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        if not options["path"] or not options["table"]:
+            raise wrong_config(SPEC, "`path` and `table` must not be empty")
+        columns = options["columns"]
+        missing = [name for name in options["key"] if columns and name not in columns]
+        if missing:
+            raise wrong_config(SPEC, f"the key {missing[0]!r} is not among `columns`")
 
     def push(self, element: Element) -> None:
         self.push_batch((element,))

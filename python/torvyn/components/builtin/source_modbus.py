@@ -12,6 +12,7 @@ from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Backoff, Connection
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.network.modbus_device import (
+    DEFAULT_PORT,
     OPTIONS,
     DeviceAway,
     DeviceError,
@@ -21,6 +22,7 @@ from torvyn.components.network.modbus_device import (
     parse_registers,
 )
 from torvyn.components.network.polling import TIME_FIELD, PollSchedule, utc_text
+from torvyn.components.network.sockets import parse_address
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import Unavailable
@@ -60,15 +62,22 @@ class Modbus(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._groups = group_registers(parse_registers(SPEC, options["registers"]))
         self._fails = options["on_disconnect"] == "fail"
         self._time_field: str = options["time_field"]
-        if not options["poll"]:
-            raise wrong_config(SPEC, "`poll` cannot be 0", 'set it to a duration such as "1s"')
         self._schedule = PollSchedule(options["poll"])
         self._backoff = Backoff(first_s=options["poll"])
         self._device = ModbusDevice(SPEC, options)
         self.connection = Connection("modbus", options["address"])
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_address(SPEC, options["address"], DEFAULT_PORT)
+        parse_registers(SPEC, options["registers"])
+        if not options["poll"]:
+            raise wrong_config(SPEC, "`poll` cannot be 0", 'set it to a duration such as "1s"')
 
     def pull(self) -> Output | Pending:
         wait_s = self._schedule.wait_s()

@@ -73,13 +73,11 @@ class OpcUa(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._nodes: dict[str, str] = options["nodes"]
         self._polls = options["mode"] == "poll"
         self._interval_s: float = options["interval"]
         self._time_field: str = options["time_field"]
-        if not self._nodes or not self._interval_s:
-            name = "interval" if self._nodes else "nodes"
-            raise wrong_config(SPEC, f"`{name}` is empty or 0", f"set `{name}`")
         self._names: dict[Any, str] = {}
         self._inbox: Inbox[dict[str, Any]] = Inbox(options["capacity"], self.wake)
         self.dropped = 0
@@ -87,6 +85,13 @@ class OpcUa(Source):
         self.connection = Connection("opcua", options["url"].rpartition("@")[2])
         self._client = OpcUaClient(options, self.connection, self._serve, self.wake)
         self._client.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        if not options["nodes"] or not options["interval"]:
+            name = "interval" if options["nodes"] else "nodes"
+            raise wrong_config(SPEC, f"`{name}` is empty or 0", f"set `{name}`")
 
     def pull(self) -> Output | Pending:
         reading = self._inbox.take()
