@@ -17,7 +17,12 @@ from typing import Any, ClassVar, Final
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.mqtt.link import Link
-from torvyn.components.mqtt.options import SHARED_OPTIONS, check_shared, make_broker
+from torvyn.components.mqtt.options import (
+    SHARED_OPTIONS,
+    BrokerLimits,
+    check_shared,
+    make_broker,
+)
 from torvyn.components.mqtt.packets import RETAIN, Message, encode_acknowledgements
 from torvyn.components.mqtt.subscriptions import Subscriptions
 from torvyn.components.mqtt.unsettled import Unsettled
@@ -193,7 +198,7 @@ class Mqtt(Source):
         if count:
             self._acknowledge(self._unsettled.settle(count))
 
-    def on_connected(self, is_resumed: bool, receive_maximum: int) -> None:
+    def on_connected(self, limits: BrokerLimits) -> None:
         self._failure = None
 
     def on_session(self, is_resumed: bool) -> None:
