@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from torvyn.components.connection import ConnectionState
-from torvyn.contract.enums import TextEnum
+from torvyn.contract.enums import Role, TextEnum
 from torvyn.reactor.statistics import NodeStatistics, Statistics
 
 
@@ -112,8 +112,13 @@ def _holder(statistics: Statistics) -> str | None:
     """The node nearest to the sinks that has an element, or has one waiting before it."""
     waiting = {edge.target for edge in statistics.edges if edge.unread}
     for node in reversed(statistics.nodes.values()):
+        if node.name in waiting:
+            return node.name
+        if node.role == Role.FILTER and node.held_bytes:
+            # It holds elements back until the next one comes, which is its right.
+            continue
         # `unread` is as old as the last turn; the other counters are not.
-        if node.received > _concluded(node) or node.unread or node.name in waiting:
+        if node.received > _concluded(node) or node.unread:
             return node.name
     return None
 
@@ -128,5 +133,5 @@ def _without_connection(statistics: Statistics) -> tuple[str, str] | None:
 
 
 def _source(statistics: Statistics) -> str | None:
-    names = [node.name for node in statistics.nodes.values() if node.role == "source"]
+    names = [node.name for node in statistics.nodes.values() if node.role == Role.SOURCE]
     return names[0] if len(names) == 1 else None
