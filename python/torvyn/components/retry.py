@@ -7,7 +7,6 @@ nothing is lost. There is no last try.
 from __future__ import annotations
 
 import os
-import ssl
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -76,10 +75,9 @@ class RetryLoop:
 
 def describe(error: Exception) -> str:
     """The reason in a few words."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS: {error.reason or error}"
+    if type(error).__module__ == "ssl":
+        why = getattr(error, "verify_message", None)
+        return f"certificate verify failed: {why}" if why else f"TLS: {error}"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         # The text of an asyncio error names the call, not the reason.
         return os.strerror(error.errno).lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
 from torvyn.errors import TorvynError
@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     from torvyn.link.plan import TelemetryPlan
     from torvyn.reactor import Flow, Statistics
 
+_CLOSE_S: Final = 4.0
+"""How long a collector that does not answer may delay the end of a command."""
+
 
 def make_exporter(plan: TelemetryPlan, name: str) -> OtlpExporter:
     """`name` is the process's: two with the same name cannot share a spool."""
     exporter = OtlpExporter(
         plan.endpoint,
         protocol=plan.protocol,
+        headers=plan.headers,
         spool=Path(plan.folder, quote(name, safe=""), "spool.db"),
         spool_bytes=plan.max_spool_bytes,
         metrics_every_s=plan.metrics_interval_s,
+        close_s=_CLOSE_S,
     )
     exporter.collect(process_metrics)
     return exporter

@@ -255,6 +255,12 @@ def test_a_wrong_config_is_rejected(config):
         NatsSource().init(json.dumps(config))
 
 
+def test_a_password_is_not_shown(running):
+    url = "nats://user:secret@127.0.0.1:1"
+    source = running(NatsSource, json.dumps({"subject": "a", "servers": [url, "127.0.0.1:2"]}))
+    assert source.connection.status.address == "nats://127.0.0.1:1, 127.0.0.1:2"
+
+
 @pytest.mark.parametrize("subject", ["", "a.*", "a.>", "a b"])
 def test_a_subject_to_publish_to_has_no_wildcards(subject):
     with pytest.raises(ContractError):

@@ -13,7 +13,9 @@ from torvyn.components.mqtt import packets
 from torvyn.components.mqtt.reader import PacketReader
 
 topics = st.text(st.characters(exclude_characters="+#\0", exclude_categories=["Cs"]), min_size=1)
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+texts = st.text(
+    st.characters(exclude_characters="\0\ufeff", exclude_categories=["Cs"]), max_size=20
+)
 
 
 def test_paho_still_has_the_private_methods_that_the_client_uses():

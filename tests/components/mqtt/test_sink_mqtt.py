@@ -126,6 +126,19 @@ def test_a_message_that_the_broker_does_not_allow_is_an_error(tmp_path, sink):
             sink(broker.url, topic="other").push(Element("b"))
 
 
+def test_an_element_that_the_broker_would_hang_up_on_is_at_fault(tmp_path, sink):
+    limit = ("allow_anonymous true", "max_packet_size 1000")
+    with running_broker(tmp_path, *limit) as broker:
+        out = sink(broker.url)
+        with pytest.raises(InvalidInput, match="larger than the broker allows"):
+            out.push(Element("x" * 1000))
+        with pytest.raises(InvalidInput, match="NUL"):
+            out.push(Element("x", attributes={"seq": "\0"}))
+        out.push(Element("x" * 900))
+
+        assert out.sink.connection.status.failures == 0
+
+
 def test_more_messages_than_may_be_in_flight_are_sent_in_turn(broker, peer, sink):
     peer.subscribe("out")
 

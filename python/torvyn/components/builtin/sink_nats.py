@@ -23,7 +23,12 @@ from torvyn.components.network.jetstream import (
     JetStreamWriter,
     Rejected,
 )
-from torvyn.components.network.nats_client import OPTIONS, NatsClient, check_options
+from torvyn.components.network.nats_client import (
+    OPTIONS,
+    NatsClient,
+    check_options,
+    render_servers,
+)
 from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
@@ -80,7 +85,7 @@ class Nats(Sink):
         self._is_over = False
         self._run_id = uuid.uuid4().hex
         self._count = 0
-        self.connection = Connection("nats", ", ".join(options["servers"]).rpartition("@")[2])
+        self.connection = Connection("nats", render_servers(options))
         self._writer = JetStreamWriter()
         self._client = NatsClient(
             SPEC, options, self.connection, self._writer.start, self._on_failed

@@ -16,7 +16,12 @@ from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.network.inbox import CAPACITY, Inbox
 from torvyn.components.network.jetstream import JetStreamReader
-from torvyn.components.network.nats_client import OPTIONS, NatsClient, check_options
+from torvyn.components.network.nats_client import (
+    OPTIONS,
+    NatsClient,
+    check_options,
+    render_servers,
+)
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import Unavailable
@@ -77,7 +82,7 @@ class Nats(Source):
                 options["ack_wait"],
                 lambda message: self._inbox.put((message,)),
             )
-        self.connection = Connection("nats", ", ".join(map(_without_password, options["servers"])))
+        self.connection = Connection("nats", render_servers(options))
         self._client = NatsClient(SPEC, options, self.connection, self._subscribe, self.wake)
         self._client.start()
 
@@ -148,8 +153,3 @@ class Nats(Source):
         while self._inbox.is_full and self._client is not None:
             await asyncio.sleep(FULL_WAIT_S)
         self._inbox.put((message,))
-
-
-def _without_password(url: str) -> str:
-    scheme, _, rest = url.rpartition("//")
-    return f"{scheme}//{rest.rpartition('@')[2]}" if scheme else rest.rpartition("@")[2]

@@ -141,7 +141,7 @@ class KeyedComponents:
         if self._has_inputs:
             slot.component.input = self.input  # type: ignore[attr-defined]
         result = slot.method(element)
-        if self._reports_bytes:
+        if self._reports_bytes and slot.component.held_bytes != slot.held_bytes:  # type: ignore[attr-defined]
             self._measure(slot)
             if self._is_full():
                 evicted += self._evict()

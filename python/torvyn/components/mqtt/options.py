@@ -88,6 +88,14 @@ class Broker:
         return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """What the broker allows us to send; the defaults are those of MQTT."""
+
+    receive_maximum: int = 65535
+    max_packet_bytes: int = 268_435_455
+
+
 def make_broker(spec: Spec, options: dict[str, Any], **session: Any) -> Broker:
     """The broker of the options; raises `ContractError` if they do not fit together."""
     scheme, host, port = parse_url(spec, options["url"])

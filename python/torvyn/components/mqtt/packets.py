@@ -172,6 +172,8 @@ def decode_acknowledgement(data: bytes, start: int, end: int) -> tuple[int, int]
 
 def _encode_text(text: str) -> bytes:
     data = text.encode()
+    if "\0" in text:
+        raise ValueError("a text with a NUL character, which MQTT does not have")
     if len(data) > 0xFFFF:
         raise ValueError(f"a text of {len(data)} bytes; MQTT has at most 65535")
     return _U16.pack(len(data)) + data

@@ -49,6 +49,12 @@ def check_options(spec: Spec, options: dict[str, Any]) -> None:
     check_tls_options(spec, options, "tls" if "tls" in schemes else "nats", "tls")
 
 
+def render_servers(options: dict[str, Any]) -> str:
+    """The URLs without passwords."""
+    parts = [server.rpartition("//") for server in options["servers"]]
+    return ", ".join(f"{scheme}{mark}{rest.rpartition('@')[2]}" for scheme, mark, rest in parts)
+
+
 class NatsClient:
     """Connects, and connects again. `on_connected` subscribes; it may raise to try later."""
 
