@@ -19,9 +19,9 @@ MIB = 1 << 20
 GATEWAY_BYTES = 512 * MIB
 
 
-def run_in_small_memory(project: GatewayProject, flows: int) -> dict[str, Any]:
+def run_in_small_memory(project: GatewayProject, flows: list[str]) -> dict[str, Any]:
     program = Path(__file__).with_name("gateway_load.py")
-    command = [sys.executable, str(program), str(project.folder / "Torvyn.toml"), str(flows)]
+    command = [sys.executable, str(program), str(project.folder / "Torvyn.toml"), *flows]
     with memory_group(GATEWAY_BYTES) as group, project.collector():
         done = subprocess.run(
             command,
@@ -36,7 +36,7 @@ def run_in_small_memory(project: GatewayProject, flows: int) -> dict[str, Any]:
 
 
 def test_five_sandboxed_stages_use_less_than_120_mib_under_load(gateway: MakeProject) -> None:
-    report = run_in_small_memory(gateway(20_000), 1)
+    report = run_in_small_memory(gateway(20_000), ["main"])
 
     assert report["states"] == {"completed": 1}
     assert (report["produced"], report["live"]) == (20_000, 0)
@@ -44,7 +44,9 @@ def test_five_sandboxed_stages_use_less_than_120_mib_under_load(gateway: MakePro
 
 
 def test_fifty_gateways_run_in_300_mib_of_a_small_machine(gateway: MakeProject) -> None:
-    report = run_in_small_memory(gateway(1000), 50)
+    project = gateway(1000)
+
+    report = run_in_small_memory(project, project.copies_of_the_flow(50))
 
     assert report["states"] == {"completed": 50}
     assert (report["produced"], report["live"]) == (50_000, 0)

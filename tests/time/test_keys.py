@@ -103,8 +103,8 @@ def test_keyed_windows_are_those_of_a_batch_per_key(readings):
         assert got == rendered(fixed(own, 10, 10), sensor)
 
 
-def test_a_device_with_old_data_is_not_late_because_of_the_others():
-    """Complaint 10: the watermark is one per key, so no device makes the data of another late."""
+def test_complaint_10_a_device_with_old_data_is_not_late_because_of_the_others():
+    """The watermark is one per key."""
     items = [reading("a", at=1000), reading("b", at=10), reading("a", at=1001), reading("b", at=11)]
     flow, texts = keyed_run(items, Window({"every": "10s", "time": "at"}))
     assert sorted(json.loads(text)["count"] for text in texts) == [2, 2]

@@ -89,6 +89,7 @@ def telemetry_plan(settings: Settings, folder: Path) -> TelemetryPlan | None:
     return TelemetryPlan(
         protocol=protocol,
         endpoint=endpoint,
+        headers=settings["observability.headers"],
         sample_rate=settings["observability.sample_rate"],
         latency_promote_s=settings["observability.latency_promote"],
         metrics_interval_s=settings["observability.metrics_interval"],

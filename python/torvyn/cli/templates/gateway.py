@@ -61,7 +61,11 @@ unit = "readings\"""",
 component = "console\"""",
 }
 
-DISK_EDGE: Final = ""
+DISK_EDGE: Final = """\
+# Readings wait on the disk until the uplink has them, also through a power cut.
+carrier = "disk"
+max_bytes = "64MiB"
+"""
 
 OUTPUT: Final = """\
 {"value": 21.0, "score": 0.00, "anomaly": false}
@@ -79,4 +83,9 @@ README: Final = dedent("""\
 
     Replace `readings` by a source of the field, such as `mqtt` or `tail`, and `uplink` by `http` or
     `mqtt`: `Torvyn.toml` has the lines.
+
+    The edge between `detector` and `uplink` has `carrier = "disk"`: a reading that the detector has
+    passed on is stored in `.torvyn/` before the source may forget it, and stays there until the
+    uplink has accepted it. While the uplink is away, at most 64 MiB are stored; then the source has
+    to wait.
 """)

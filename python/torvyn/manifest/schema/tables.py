@@ -291,7 +291,7 @@ ON_ERROR: Final = Table(
     "What happens to an element when a call fails.",
     (
         Key("policy", "string", "The policy.", required=True, choices=POLICIES),
-        Key("max", "integer", "The maximum number of retries.", default=3, minimum=1, maximum=1000),
+        Key("max", "integer", "The most retries.", default=3, minimum=1, maximum=10**6),
         Key("backoff", "duration", "The first pause; each retry doubles it.", default=0.1),
         Key(
             "then",
