@@ -121,7 +121,7 @@ class Connection:
 
     @property
     def _is_away(self) -> bool:
-        # Not while connecting: a sink that connects with its first element may have nothing to send.
+        # Not while connecting: a sink that connects with its first element may have none yet.
         return self._state is ConnectionState.WAITING
 
     def _enter(self, state: ConnectionState) -> float:
