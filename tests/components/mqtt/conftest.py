@@ -66,13 +66,11 @@ def peer(broker):
 class DrivenSource:
     """A source outside a flow: the test pulls and acknowledges."""
 
-    def __init__(self, url, topics="t/#", state=None, **config):
+    def __init__(self, url, topics="t/#", **config):
         self.source = Mqtt()
         self._woken = threading.Event()
         self.source.wake = self._woken.set
         self.source.init(config_text({"url": url, "topics": topics, "client_id": "test", **config}))
-        if state is not None:
-            self.source.restore(state)
         with contextlib.suppress(Unavailable):
             assert self.source.pull() is PENDING
 
