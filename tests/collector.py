@@ -6,6 +6,7 @@ mistakes; `tests/observe/test_otlp_messages.py` compares with OpenTelemetry's ow
 
 from __future__ import annotations
 
+import gzip
 import struct
 import threading
 import time
@@ -29,6 +30,8 @@ class Collector:
         """One per data point: name, attributes, value."""
         self.bodies: list[bytes] = []
         self.paths: list[str] = []
+        self.headers: dict[str, str] = {}
+        """Of the last request."""
         self.statuses: list[int] = []
         """The statuses of the next responses; 200 when the list is empty."""
         self._changed = threading.Condition()
@@ -95,6 +98,7 @@ def running_grpc_collector(port: int = 0) -> Iterator[Collector]:
 
     def export(path: str) -> Any:
         def call(body: bytes, context: Any) -> bytes:
+            collector.headers = dict(context.invocation_metadata())
             status = collector.take(path, body)
             if status != 200:
                 context.abort(codes[status], "as the test asks")
@@ -129,7 +133,9 @@ def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             assert self.headers["Content-Type"] == "application/x-protobuf"
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            assert self.headers["Content-Encoding"] == "gzip"
+            body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
+            collector.headers = {name.lower(): value for name, value in self.headers.items()}
             self.send_response(collector.take(self.path, body))
             self.send_header("Content-Length", "0")
             self.end_headers()

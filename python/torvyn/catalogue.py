@@ -124,6 +124,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.upgrade-needed": "The WebSocket path received an ordinary request.",
     # observe: logs and telemetry
     "observe.bad-endpoint": "The address of the collector is not a valid URL.",
+    "observe.bad-headers": "The headers for the collector are not a list of `name=value`.",
     "observe.package-missing": "An exporter needs a package that is not installed.",
     # session: streams that outlive their connection
     "session.all-read": "A client resumed an answer that it has already read to its end.",

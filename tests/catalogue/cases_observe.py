@@ -17,5 +17,6 @@ def without_grpc(_: Path) -> None:
 
 CASES: dict[str, Callable[[Path], object]] = {
     "observe.bad-endpoint": lambda _: OtlpExporter("collector:4318"),
+    "observe.bad-headers": lambda _: OtlpExporter("http://127.0.0.1:4318", headers="secret"),
     "observe.package-missing": without_grpc,
 }

@@ -100,19 +100,23 @@ def test_above_the_limit_the_oldest_spans_are_dropped_and_counted(tmp_path: Path
     assert exporter.sent + exporter.dropped == total
 
 
+SPOOLING = """
+import sys, time
+sys.path.insert(0, sys.argv[3])
+from test_otlp_spool import *
+with exporting(int(sys.argv[1]), Path(sys.argv[2])) as exporter:
+    for number in range(200):
+        exporter.put(span(number))
+    wait_until(lambda: exporter.queue_length == 0)
+    print("spooled", flush=True)
+    time.sleep(60)
+"""
+
+
 def test_spans_that_were_spooled_survive_kill_9(tmp_path: Path) -> None:
-    port, path = free_port(), tmp_path / "spool.db"
-    script = (
-        "import sys, time; sys.path.insert(0, sys.argv[3])\n"
-        "from test_otlp_spool import *\n"
-        "with exporting(int(sys.argv[1]), Path(sys.argv[2])) as exporter:\n"
-        "    for number in range(200): exporter.put(span(number))\n"
-        "    wait_until(lambda: exporter.queue_length == 0)\n"
-        "    print('spooled', flush=True); time.sleep(60)"
-    )
-    here = Path(__file__).parent
+    port, path, here = free_port(), tmp_path / "spool.db", Path(__file__).parent
     environment = {**os.environ, "PYTHONPATH": str(here.parent)}
-    command = [sys.executable, "-c", script, str(port), str(path), str(here)]
+    command = [sys.executable, "-c", SPOOLING, str(port), str(path), str(here)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"spooled\n"
@@ -146,6 +150,19 @@ def test_no_spool_is_created_while_the_collector_is_there(tmp_path: Path) -> Non
             collector.until(1)
 
     assert not path.parent.exists()
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_every_request_has_the_headers(tmp_path: Path, protocol: str) -> None:
+    running = running_collector if protocol == "http" else running_grpc_collector
+    with running() as collector:
+        port = int(collector.url.rpartition(":")[2])
+        options = {"protocol": protocol, "headers": "api-key=a%20b, X-Tenant=7"}
+        with exporting(port, tmp_path / "spool.db", **options) as exporter:
+            exporter.put(span(1))
+            collector.until(1)
+
+    assert (collector.headers["api-key"], collector.headers["x-tenant"]) == ("a b", "7")
 
 
 def test_a_spool_that_another_process_has_is_not_used(

@@ -16,4 +16,5 @@ QUESTIONS = (
     "serving",
     "durable_store",
     "edge_gateway",
+    "clock_jumps",
 )

@@ -57,27 +57,17 @@ pub struct BatchBuilder {
     count: u32,
     last_ns: i64,
     newest_ns: i64,
-    attributes: Vec<u8>,
 }
 
 impl Default for BatchBuilder {
     fn default() -> Self {
-        Self { bytes: vec![0; HEADER], count: 0, last_ns: 0, newest_ns: i64::MIN, attributes: Vec::new() }
+        Self { bytes: vec![0; HEADER], count: 0, last_ns: 0, newest_ns: i64::MIN }
     }
 }
 
 impl BatchBuilder {
-    pub fn push(
-        &mut self,
-        element: &Element,
-        payload: &[u8],
-        time_ns: i64,
-        codec: &dyn Attributes,
-    ) -> Result<(), StageError> {
-        self.attributes.clear();
-        if let Some(companion) = &element.companion {
-            codec.encode(companion, &mut self.attributes)?;
-        }
+    /// `attributes`: as the host language has encoded them.
+    pub fn push(&mut self, element: &Element, payload: &[u8], time_ns: i64, attributes: &[u8]) {
         let name = element.content_name();
         let index = match &name {
             ContentName::WellKnown(known) => known.index(),
@@ -86,7 +76,7 @@ impl BatchBuilder {
         let named = matches!(name, ContentName::Other(_));
         let flags = u8::from(element.keep()) * KEEP
             + u8::from(named) * NAMED
-            + u8::from(!self.attributes.is_empty()) * ATTRIBUTES;
+            + u8::from(!attributes.is_empty()) * ATTRIBUTES;
         let out = &mut self.bytes;
         out.push(flags);
         put(out, u64::from(index));
@@ -96,15 +86,14 @@ impl BatchBuilder {
             put(out, name.as_str().len() as u64);
             out.extend_from_slice(name.as_str().as_bytes());
         }
-        if !self.attributes.is_empty() {
-            put(out, self.attributes.len() as u64);
-            out.extend_from_slice(&self.attributes);
+        if !attributes.is_empty() {
+            put(out, attributes.len() as u64);
+            out.extend_from_slice(attributes);
         }
         out.extend_from_slice(payload);
         self.last_ns = time_ns;
         self.newest_ns = self.newest_ns.max(time_ns);
         self.count += 1;
-        Ok(())
     }
 
     pub fn len_bytes(&self) -> usize {
@@ -220,7 +209,7 @@ mod tests {
             let emission =
                 Emission { payload: inner, len, content_type, companion: None, keep: *keep, port: 0 };
             let element = Element::made(emission, 0, 0, 0);
-            assert!(builder.push(&element, payload, *time_ns, &NoAttributes).is_ok());
+            builder.push(&element, payload, *time_ns, &[]);
         }
         builder.finish()
     }

@@ -18,6 +18,7 @@ network      sockets, and the threads that read them
 client_tls   TLS of components that connect to a server
 http         HTTP, for the source and the sink of that name
 mqtt         MQTT, for the source and the sink of that name
+template     a text with the fields of an element
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.

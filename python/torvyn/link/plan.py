@@ -131,6 +131,8 @@ class TelemetryPlan:
     protocol: str
     """`http` or `grpc`."""
     endpoint: str
+    headers: str = field(repr=False)
+    """Of each request; they may be secret."""
     sample_rate: float
     latency_promote_s: float
     metrics_interval_s: float

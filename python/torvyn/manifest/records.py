@@ -137,6 +137,7 @@ class ObservabilityRecord(Record):
     level: str | None = None
     exporter: str | None = None
     endpoint: str | None = None
+    headers: str | None = None
     metrics_interval_s: float | None = None
     max_spool_bytes: int | None = None
     sample_rate: float | None = None

@@ -26,6 +26,7 @@ def make_exporter(plan: TelemetryPlan, name: str) -> OtlpExporter:
     exporter = OtlpExporter(
         plan.endpoint,
         protocol=plan.protocol,
+        headers=plan.headers,
         spool=Path(plan.folder, quote(name, safe=""), "spool.db"),
         spool_bytes=plan.max_spool_bytes,
         metrics_every_s=plan.metrics_interval_s,

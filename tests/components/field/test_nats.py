@@ -261,7 +261,7 @@ def test_a_password_is_not_shown(running):
     assert source.connection.status.address == "nats://127.0.0.1:1, 127.0.0.1:2"
 
 
-@pytest.mark.parametrize("subject", ["", "a.*", "a.>", "a b"])
+@pytest.mark.parametrize("subject", ["", "a.*", "a.>", "a b", "a..b", "a.{}", "a.{b"])
 def test_a_subject_to_publish_to_has_no_wildcards(subject):
     with pytest.raises(ContractError):
         NatsSink().init(json.dumps({"subject": subject}))
@@ -288,6 +288,30 @@ def test_an_id_is_stored_once(sink, server):
     assert stored(server) == ['{"id": 1}', '{"id": 2}']
     with pytest.raises(InvalidInput, match="no 'id'"):
         sink(jetstream=True, message_id="id").push(Element("{}"))
+
+
+def test_a_subject_may_have_fields_of_the_element(sink, source):
+    receiver = source(subject="t.>")
+    eventually(lambda: receiver.connection.is_connected)
+    sender = sink(subject="t.{device.id}.{@kind}")
+    sender.push(Element('{"device": {"id": 7}}', attributes={"kind": "raw"}))
+    assert pull(receiver, 1)[0].attributes["subject"] == "t.7.raw"
+    for payload in ('{"device": {"id": "a.b"}}', '{"device": {}}', "text"):
+        with pytest.raises(InvalidInput):
+            sender.push(Element(payload, attributes={"kind": "raw"}))
+
+
+def test_a_server_that_no_longer_answers_is_given_up(sink, server):
+    add_stream(server)
+    sender = sink(jetstream=True, timeout="200ms")
+    sender.push(Element("before"))
+    server.send(signal.SIGSTOP)
+    pusher = threading.Thread(target=sender.push, args=(Element("after"),), daemon=True)
+    pusher.start()
+    eventually(lambda: sender.connection.status.reason)
+    server.send(signal.SIGCONT)
+    pusher.join(PATIENCE_S)
+    assert stored(server) == ["before", "after"]
 
 
 def test_the_number_in_the_flow_may_be_the_id(sink, server):

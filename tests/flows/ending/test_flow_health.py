@@ -121,3 +121,27 @@ def test_a_call_that_does_not_return_stalls_the_flow_and_is_named() -> None:
         ("moving", "sink"),
         ("stalled", "sink"),
     ]
+
+
+class Endless(torvyn.Source):
+    def pull(self) -> str:
+        return "x"
+
+
+def test_a_stuck_sink_is_found_behind_a_queue_that_drops() -> None:
+    sink, now_s = Hanging(), [0.0]
+    flow = torvyn.Flow(Endless(), sink, backpressure="drop-oldest").start()
+    sink.is_called.wait()
+    check = HealthCheck(STALL_S, clock=lambda: now_s[0])
+    # The first two looks may see the element that the sink has just taken.
+    states = []
+    for _ in range(4):
+        produced = flow.statistics.produced
+        while flow.statistics.produced == produced:
+            pass
+        states.append(check.check(flow.statistics).state)
+        now_s[0] += STALL_S
+    sink.may_return.set()
+    flow.cancel()
+
+    assert (states[0], states[-1]) == ("moving", "stalled")

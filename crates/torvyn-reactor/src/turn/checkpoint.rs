@@ -7,6 +7,9 @@ use crate::core::Core;
 use crate::node::{Phase, Worker};
 use crate::shared_state::{Failure, FailureKind};
 
+/// How often a segment that is to be saved is looked at.
+const POLL_NS: u64 = 2_000_000;
+
 impl Core {
     /// Whether a source must wait because its segment is being saved.
     #[inline]
@@ -14,6 +17,12 @@ impl Core {
         self.checkpoint
             .as_ref()
             .is_some_and(|checkpoint| checkpoint.requests.is_held(checkpoint.segment_of[index]))
+    }
+
+    /// A segment may come to rest without a wake-up: an offloaded source tells nobody that it waits.
+    pub(super) fn checkpoint_due(&self) -> Option<u64> {
+        let is_wanted = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_wanted());
+        is_wanted.then(|| self.now_ns.saturating_add(POLL_NS))
     }
 
     /// Saves the segments that are wanted and at rest. True when one was.
@@ -47,11 +56,16 @@ impl Core {
     /// Whether no element is on its way in the segment: none waits in a queue or in the hands of a node.
     fn is_at_rest(&self, segment_of: &[usize], segment: usize) -> bool {
         self.nodes.iter().zip(segment_of).all(|(node, &of)| {
-            let is_idle = node.phase == Phase::Finished
-                || (!node.is_busy()
-                    && node.held.is_empty()
-                    && (node.role == Role::Source || !self.edges.has_input(node)));
-            of != segment || is_idle
+            let has_input = match (&node.worker, node.role) {
+                // A source that may be returning an element has a position that does not fit yet.
+                (Worker::Offloaded(state), Role::Source) => {
+                    node.acks.is_none() && !state.exchange.is_idle(false)
+                }
+                (_, Role::Source) => false,
+                _ => self.edges.has_input(node),
+            };
+            let is_idle = !node.is_busy() && node.held.is_empty() && !has_input;
+            of != segment || node.phase == Phase::Finished || is_idle
         })
     }
 

@@ -203,7 +203,7 @@ impl Core {
                 };
                 [stage, node.pending.flatten(), node.retry.as_ref().map(|retry| retry.at_ns)]
             })
-            .chain([self.deadline_ns, self.drain_until])
+            .chain([self.deadline_ns, self.drain_until, self.checkpoint_due()])
             .flatten()
             .min()
     }

@@ -109,10 +109,9 @@ class Mqtt(Source):
         self._unsettled = Unsettled()
         self._attributes: dict[tuple[bytes, int], dict[str, Any]] = {}
         self._subscriptions = Subscriptions(options["topics"], options["qos"], broker.is_v5)
-        self._topics: tuple[str, ...] = options["topics"]
         self.connection = Connection("mqtt", broker.address)
         self._link = Link(broker, self.connection, self, self._subscriptions)
-        self._is_started = False
+        self._link.start()
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -131,20 +130,9 @@ class Mqtt(Source):
         if not options["topics"]:
             raise wrong_config(SPEC, "`topics` is empty")
 
-    def snapshot(self) -> dict[str, Any]:
-        """The session outlives the config: what an older config subscribed to must be known."""
-        return {"topics": [*self._topics]}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._subscriptions.forget(state["topics"])
-
     def pull(self) -> Output | Pending:
         if self._ready:
             return self._output(self._ready.popleft())
-        if not self._is_started and self._link is not None:
-            # Not in `init`: `restore` comes after it.
-            self._is_started = True
-            self._link.start()
         if self._failure is not None:
             address = self.connection.status.address if self.connection else ""
             raise Unavailable(f"no connection to {address}: {self._failure}")
@@ -189,6 +177,10 @@ class Mqtt(Source):
     def on_messages(self, messages: list[Message]) -> None:
         self._ready.extend(self._unsettled.add(messages))
         self.wake()
+        for topic in {message.topic for message in messages}:
+            stale = self._subscriptions.stale_filters(topic)
+            if stale and self._link is not None:
+                self._link.unsubscribe(stale)
         self._acknowledge(self._unsettled.take_settled())
 
     def on_wake(self) -> None:

@@ -101,6 +101,10 @@ class Link:
         if self._client is not None and packets:
             self._client.send_packets(packets)
 
+    def unsubscribe(self, filters: list[str]) -> None:
+        if self._client is not None:
+            self._client.unsubscribe(filters)
+
     def drop(self, reason: str) -> None:
         """Ends the connection, and connects again."""
         self._lost_reason = reason

@@ -12,7 +12,7 @@ import contextlib
 import json
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 REQUEST_MESSAGES: Final = 256
 EXPIRES_S: Final = 30.0
@@ -126,6 +126,12 @@ class JetStreamReader:
         asyncio.get_running_loop().call_later(0.05, self._has_changed.set)
 
 
+class OutgoingMessage(NamedTuple):
+    subject: str
+    data: bytes
+    headers: dict[str, str]
+
+
 class Rejected(OSError):
     """The server did not store a message."""
 
@@ -150,15 +156,13 @@ class JetStreamWriter:
         self._inbox = client.new_inbox()
         await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
 
-    async def store(
-        self, client: Any, subject: str, messages: list[tuple[bytes, dict[str, str]]], wait_s: float
-    ) -> None:
+    async def store(self, client: Any, messages: list[OutgoingMessage], wait_s: float) -> None:
         """Returns when each message is stored; raises after all answers, or `TimeoutError`."""
         self._batch += 1
         replies = [f"{self._inbox}.{self._batch}-{number}" for number in range(len(messages))]
         self._missing, self._error = set(replies), None
         self._is_done.clear()
-        for reply, (data, headers) in zip(replies, messages, strict=True):
+        for reply, (subject, data, headers) in zip(replies, messages, strict=True):
             await client.publish(subject, data, reply=reply, headers=headers)
         await asyncio.wait_for(self._is_done.wait(), wait_s)
         if self._error is not None:

@@ -103,6 +103,13 @@ class NatsClient:
         with contextlib.suppress(Exception, concurrent.futures.CancelledError):
             self.submit(self._close()).result(2 * CLOSE_TIMEOUT_S)
 
+    async def reconnect(self) -> None:
+        """Gives up a connection on which nothing is answered."""
+        if self.client is not None:
+            self._reason = "the server does not answer"
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self.client.close(), CLOSE_TIMEOUT_S)
+
     async def connected(self) -> Any:
         """Waits for a connection and returns the client."""
         while self.client is None:

@@ -75,6 +75,13 @@ OBSERVABILITY: Final = Table(
             "The address of the collector; by default port 4317 for gRPC.",
             default="http://127.0.0.1:4318",
         ),
+        Key(
+            "headers",
+            "string",
+            "Headers of each request, as `name=value` pairs with commas between them.",
+            default="",
+            default_doc="none",
+        ),
         duration("metrics_interval", "How often metrics are sent.", 10.0),
         size(
             "max_spool",

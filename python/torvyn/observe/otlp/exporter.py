@@ -42,6 +42,7 @@ class OtlpExporter:
         endpoint: str,
         *,
         protocol: str = "http",
+        headers: str = "",
         service: str = "torvyn",
         attributes: Mapping[str, str] | None = None,
         spool: Path | None = None,
@@ -56,7 +57,7 @@ class OtlpExporter:
         """`endpoint` is the collector's address, such as `http://127.0.0.1:4318`; `protocol` is
         `http` or `grpc`. The queue holds up to `capacity` spans; they are sent every `every_s`, or
         as soon as a batch is full."""
-        self._sender = _make_sender(Endpoint.parse(endpoint), protocol, timeout_s)
+        self._sender = _make_sender(Endpoint.parse(endpoint, headers), protocol, timeout_s)
         self._resource = {
             "service.name": service,
             "host.name": socket.gethostname(),

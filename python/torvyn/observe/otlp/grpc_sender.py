@@ -49,12 +49,18 @@ class GrpcSender:
         else:
             self._channel = grpc.insecure_channel(target, options=_OPTIONS)
         self._methods = {signal: self._channel.unary_unary(_METHODS[signal]) for signal in SIGNALS}
+        self._metadata = tuple(endpoint.headers.items())
         self._call: Any = None
 
     def send(self, request: Request) -> Result:
         method = self._methods[request.signal]
         try:
-            self._call = method.future(request.body, timeout=self._timeout_s)
+            self._call = method.future(
+                request.body,
+                timeout=self._timeout_s,
+                metadata=self._metadata,
+                compression=self._grpc.Compression.Gzip,
+            )
             rejected = min(rejected_count(self._call.result()), request.count)
         except self._grpc.RpcError as error:
             return _failure(error, request.count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import socket
 from typing import Final
@@ -13,12 +14,13 @@ from torvyn.protocol.retry_after import retry_after_s
 
 _RETRYABLE: Final = (408, 429, 502, 503, 504)
 _RESPONSE_LIMIT_BYTES: Final = 64 * 1024
-_HEADERS: Final = {"Content-Type": "application/x-protobuf"}
+_HEADERS: Final = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
 
 
 class HttpSender:
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         self._endpoint, self._timeout_s = endpoint, timeout_s
+        self._headers = {**endpoint.headers, **_HEADERS}
         self._connection: http.client.HTTPConnection | None = None
 
     def send(self, request: Request) -> Result:
@@ -26,15 +28,16 @@ class HttpSender:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-            self._connection.request("POST", path, request.body, _HEADERS)
+            body = gzip.compress(request.body, 1)
+            self._connection.request("POST", path, body, self._headers)
             response = self._connection.getresponse()
-            body = response.read(_RESPONSE_LIMIT_BYTES)
+            answer = response.read(_RESPONSE_LIMIT_BYTES)
         except (OSError, ValueError, http.client.HTTPException):
             self.close()
             return Result(False, problem="cannot be reached")
         if response.will_close or not response.isclosed():
             self.close()
-        return _result(response, body, request.count)
+        return _result(response, answer, request.count)
 
     def _connect(self) -> http.client.HTTPConnection:
         target = self._endpoint

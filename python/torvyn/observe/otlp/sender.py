@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from torvyn.errors import UsageError
 
 Signal = Literal["traces", "metrics"]
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "metrics")
+_HEADER_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _PATHS: Final = tuple(f"/v1/{signal}" for signal in SIGNALS)
 
 
@@ -51,9 +54,11 @@ class Endpoint:
     path: str
     """Without the part that names the signal."""
     is_secure: bool
+    headers: Mapping[str, str]
 
     @classmethod
-    def parse(cls, text: str) -> Endpoint:
+    def parse(cls, text: str, headers: str = "") -> Endpoint:
+        """`headers` is a list of `name=value`, as in OTEL_EXPORTER_OTLP_HEADERS."""
         parts = urlsplit(text)
         try:
             host, port = parts.hostname, parts.port
@@ -68,4 +73,20 @@ class Endpoint:
         path = parts.path.rstrip("/")
         for ending in _PATHS:
             path = path.removesuffix(ending)
-        return cls(host, port, path, parts.scheme == "https")
+        return cls(host, port, path, parts.scheme == "https", _parse_headers(headers))
+
+
+def _parse_headers(text: str) -> dict[str, str]:
+    headers = {}
+    for pair in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = pair.partition("=")
+        name, value = name.strip().lower(), unquote(value.strip())
+        # The value may be a secret, so it is not quoted.
+        if not equals or not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+            raise UsageError(
+                "observe.bad-headers",
+                "the headers for the collector are not a list of `name=value`",
+                hint="for example api-key=${API_KEY},x-tenant=plant-7",
+            )
+        headers[name] = value
+    return headers

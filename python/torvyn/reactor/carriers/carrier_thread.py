@@ -26,7 +26,7 @@ from torvyn.durable import (
     StoreUnavailable,
     Transaction,
 )
-from torvyn.reactor.carriers.checkpoints import Checkpoints, is_positional_source
+from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan
 
@@ -41,6 +41,8 @@ SETTLE_S: Final = 0.02
 """Settled positions alone are committed at most so often; a crash repeats what came since."""
 CUT_S: Final = 0.05
 """The shortest time between two checkpoints, when elements wait for them."""
+SOURCE_STATE_S: Final = 5.0
+"""How often the states of acknowledged sources are saved."""
 LONGEST_RETRY_S: Final = 5.0
 
 
@@ -76,7 +78,6 @@ class CarrierThread:
         self._requested: dict[int, float] = {}
         self._last_cut: dict[int, float] = {}
         self._last_states: dict[int, Checkpoint] = {}
-        self._told: dict[int, int] = {}
         self._settled_at_s = 0.0
         self._runs: dict[str, Runs] = {}
         """By log: what was settled and is not durable yet."""
@@ -87,6 +88,7 @@ class CarrierThread:
 
     def start(self, native: NativeFlow, checkpoints: Checkpoints) -> None:
         self._native, self._checkpoints = native, checkpoints
+        self._last_cut = dict.fromkeys(range(len(self._wired.segments)), time.monotonic())
         for edge in self._edges:
             writer, reader = edge.wired.writer, edge.wired.reader
             edge.attach(
@@ -139,6 +141,21 @@ class CarrierThread:
             edge.refill()
             edge.finish_if_drained()
         self._request_cuts()
+        self._save_sources()
+
+    def _save_sources(self) -> None:
+        """Saves the states of sources that wait for acknowledgements, where nothing else has one:
+        they do not depend on a position."""
+        for segment, is_saved in enumerate(self._checkpoints.by_checkpoint):
+            if is_saved or not self._checkpoints.has_states(segment):
+                continue
+            if time.monotonic() - self._last_cut.get(segment, 0.0) < SOURCE_STATE_S:
+                continue
+            self._last_cut[segment] = time.monotonic()
+            checkpoint = self._checkpoints.take(segment, ())
+            if checkpoint != self._last_states.get(segment):
+                self._commit(Transaction(checkpoint=checkpoint))
+                self._last_states[segment] = checkpoint
 
     def _is_by_checkpoint(self, node: str) -> bool:
         return self._checkpoints.by_checkpoint[self._wired.segment(node)]
@@ -245,16 +262,8 @@ class CarrierThread:
 
     def on_cut(self, segment: int, native_states: list[tuple[int, bytes]]) -> None:
         """Takes what a segment at rest hands over; called inside the turn."""
-        issued: dict[int, int] = {}
-        for at, runner in self._checkpoints.nodes(segment):
-            count = self._native.issued(at)
-            if is_positional_source(runner):
-                if news := count - self._told.get(at, 0):
-                    # Its position is that of the last element it was told about.
-                    runner.component.acknowledge(news)  # type: ignore[attr-defined]
-                    self._told[at] = count
-            elif count:
-                issued[at] = count
+        counts = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
+        issued = {at: count for at, count in counts.items() if count}
         cut = Cut(segment, self._checkpoints.take(segment, native_states), issued=issued)
         for edge in self._edges:
             if self._wired.segment(edge.wired.writer) == segment:

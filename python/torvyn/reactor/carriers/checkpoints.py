@@ -17,6 +17,7 @@ from torvyn.durable import Checkpoint, DurableStore
 from torvyn.errors import ContractError, FlowError
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.carriers.wired_plan import WiredPlan
+from torvyn.reactor.run.method_binding import acknowledges
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
@@ -50,7 +51,7 @@ class Checkpoints:
     def __init__(self, wired: WiredPlan, runners: Sequence[Runner]) -> None:
         self._wired = wired
         self._runners = runners
-        stateful = [has_state(runner.component) for runner in runners]
+        stateful = [needs_checkpoints(runner) for runner in runners]
         self.by_checkpoint = [
             any(has for has, of in zip(stateful, wired.segment_of, strict=True) if of == segment)
             for segment in range(len(wired.segments))
@@ -71,6 +72,9 @@ class Checkpoints:
                 state = runner.component.snapshot()  # type: ignore[attr-defined]
                 states[runner.node.name] = encode(runner.node.name, state)
         return Checkpoint(self._wired.segments[segment], self.shape(segment), states)
+
+    def has_states(self, segment: int) -> bool:
+        return any(has_state(runner.component) for _, runner in self.nodes(segment))
 
     def empty(self, segment: int) -> Checkpoint:
         """What a flow leaves that has ended in order: the next run starts afresh."""
@@ -141,6 +145,8 @@ def shape_changed(flow: str, differences: Sequence[str]) -> FlowError:
     )
 
 
-def is_positional_source(runner: Runner) -> bool:
-    """Whether a source saves its own position instead of waiting for acknowledgements."""
-    return runner.node.role == Role.SOURCE and has_state(runner.component)
+def needs_checkpoints(runner: Runner) -> bool:
+    """Whether a node's state must fit the position of its input. That of a source which waits for
+    acknowledgements has nothing to do with its position."""
+    is_acknowledged = runner.node.role == Role.SOURCE and acknowledges(runner.component)
+    return has_state(runner.component) and not is_acknowledged
