@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from gateway_project import GatewayProject, MakeProject, needs_river
-from memory_group import memory_group
+from memory_group import GATEWAY_BYTES, run_in_small_memory
 
 pytestmark = [needs_river, pytest.mark.timeout(300)]
 
 MIB = 1 << 20
-GATEWAY_BYTES = 512 * MIB
-
-
-def run_in_small_memory(project: GatewayProject, flows: list[str]) -> dict[str, Any]:
-    program = Path(__file__).with_name("gateway_load.py")
-    command = [sys.executable, str(program), str(project.folder / "Torvyn.toml"), *flows]
-    with memory_group(GATEWAY_BYTES) as group, project.collector():
-        done = subprocess.run(
-            command,
-            preexec_fn=group.join,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        report: dict[str, Any] = json.loads(done.stdout)
-        return report | {"peak_group_bytes": group.peak_bytes}
 
 
 def test_five_sandboxed_stages_use_less_than_120_mib_under_load(gateway: MakeProject) -> None:
