@@ -25,8 +25,8 @@ pub struct LogReader {
 const FRESH_NS: i64 = 1_000_000_000;
 /// A limited reader emits the elements of so much time at once, so that a sink gets more than one per request.
 const QUANTUM_NS: u64 = 10_000_000;
-/// After a pause it may emit the elements of so much time.
-const BURST_NS: u64 = 50_000_000;
+/// It makes up for a turn that came late by at most this. After a longer pause the rate begins anew.
+const LATE_NS: u64 = 200_000_000;
 
 impl LogReader {
     /// `rate`: the most elements per second that are read back from storage; 0 for no limit.
@@ -49,7 +49,8 @@ impl LogReader {
 
     fn note_emitted(&mut self, next: &Waiting, now_ns: u64) {
         if self.interval_ns > 0 && self.is_limited(next, now_ns) {
-            self.next_ns = self.next_ns.max(now_ns.saturating_sub(BURST_NS)) + self.interval_ns;
+            let is_late = now_ns.saturating_sub(self.next_ns) <= LATE_NS;
+            self.next_ns = if is_late { self.next_ns } else { now_ns } + self.interval_ns;
         }
     }
 }
