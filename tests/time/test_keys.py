@@ -10,6 +10,7 @@ from window_oracle import COMPUTE, fixed, rendered
 
 import torvyn
 from torvyn import Aggregator, Processor
+from torvyn.cli.summary import statistics_tables
 from torvyn.components.builtin.aggregator_window import Window
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.components.keys.keyed_roles import KeyedAggregator
@@ -68,6 +69,31 @@ def test_each_key_has_its_own_state():
 )
 def test_a_key_is_a_field_an_attribute_or_a_function(key, item, expected):
     assert keyed_run([item], Counter(), key)[1][0] == expected
+
+
+def test_a_keyed_component_may_run_on_a_thread():
+    items = [reading(sensor) for sensor in ("a", "b", "a")]
+    assert keyed_run(items, Counter(), run="thread")[1][:3] == ["a 1", "b 1", "a 2"]
+
+
+def test_a_failed_element_leaves_the_state_of_its_key():
+    class Picky(Counter):
+        def process(self, element):
+            if "bad" in element.text:
+                raise torvyn.InvalidInput("bad")
+            return super().process(element)
+
+    items = [reading("a"), reading("a", bad=1), "{}", reading("a")]
+    flow, texts = keyed_run(items, Picky(), on_error="skip")
+    assert texts == ["a 1", "a 2", "a had 2"]
+    assert flow.statistics.nodes["keyed"].failed == 2
+
+
+def test_the_summary_shows_what_a_component_counts():
+    items = [reading("a", at=1000), reading("a", at=10)]
+    flow, _ = keyed_run(items, Window({"every": "10s", "time": "at"}))
+    rows = [line.split() for line in statistics_tables(flow.statistics).splitlines()]
+    assert ["keyed", "late", "1"] in rows
 
 
 def test_an_element_without_its_key_fails():
@@ -134,17 +160,35 @@ def test_a_snapshot_holds_all_keys():
     first, second = started(), started()
     for sensor in ("a", "b", "a"):
         first.ingest(torvyn.Element(reading(sensor, at=3)))
-    second.restore(json.loads(json.dumps(first.snapshot())))
+    second.restore(first.snapshot())
     second.ingest(torvyn.Element(reading("b", at=4)))
     counts = {one["key"]: one["count"] for one in (json.loads(o.data) for o in second.flush())}
     assert counts == {"a": 2, "b": 2}
+
+
+def test_a_second_snapshot_asks_only_the_keys_that_were_used():
+    asked = []
+
+    class Asked(Counter):
+        def snapshot(self):
+            asked.append(self.key)
+            return super().snapshot()
+
+    keyed = KeyedComponents(Asked, "sensor", 100, 2**20)
+    keyed.init("", None)
+    for sensor in ("a", "b", "c"):
+        keyed.call(torvyn.Element(reading(sensor)))
+    before = keyed.snapshot()
+    keyed.call(torvyn.Element(reading("b")))
+    assert keyed.snapshot() != before
+    assert asked == ["a", "b", "c", "b"]
 
 
 def test_states_may_be_bytes():
     keyed = KeyedComponents(Counter, "sensor", 100, 2**20)
     keyed.init("", None)
     keyed.call(torvyn.Element(reading("a")))
-    state = json.loads(json.dumps(keyed.snapshot()))
+    state = keyed.snapshot()
     again = KeyedComponents(Counter, "sensor", 100, 2**20)
     again.init("", None)
     again.restore(state)
@@ -202,3 +246,41 @@ def test_a_component_that_cannot_be_copied_is_reported():
 
     with pytest.raises(LinkError, match="cannot be copied for each key"):
         keyed_run(["{}"], Open())
+
+
+class Acknowledged(Fed):
+    acknowledged = 0
+
+    def acknowledge(self, count):
+        self.acknowledged += count
+
+
+def acknowledged(source, config, **options):
+    flow = torvyn.Flow().add("source", source).add("window", Window(config), **options)
+    flow.add("sink", CollectingSink()).connect("source", "window").connect("window", "sink")
+    run = run_flow(flow, until=idle)
+    yield source.acknowledged
+    source.put(None)
+    run.go()
+    yield source.acknowledged
+
+
+CONFIG = {"every": "10s", "time": "at"}
+
+
+def test_what_waits_in_the_windows_of_other_keys_is_not_acknowledged():
+    readings = [("a", 1), ("b", 1), ("b", 2), ("a", 11), ("a", 12)]
+    source = Acknowledged(*(reading(sensor, at=second) for sensor, second in readings))
+    # The window of `a` was sent. Its element is first; the elements of `b` come next.
+    assert [*acknowledged(source, CONFIG, key="sensor")] == [1, 5]
+
+
+def test_what_waits_in_a_later_window_is_not_acknowledged():
+    source = Acknowledged(*(reading("a", at=second) for second in (1, 2, 11, 3, 14)))
+    config = {**CONFIG, "lateness": "4s"}
+    assert [*acknowledged(source, config)] == [2, 5]
+
+
+def test_a_late_element_settles_nothing_but_itself():
+    source = Acknowledged(*(reading("a", at=second) for second in (11, 1, 12)))
+    assert [*acknowledged(source, CONFIG)] == [0, 3]

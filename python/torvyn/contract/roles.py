@@ -43,6 +43,9 @@ class Component:
     """The plural noun for the outputs in summaries; for a sink, for its inputs."""
     run: RunMode | None = None
     """`inline`, `async` or `thread`; None: determined by the methods."""
+    waits_without_limit: ClassVar[bool] = False
+    """Whether its calls wait for something outside, for as long as that is away. `call_timeout`
+    then limits them only if the node sets it."""
     config: Any = ""
 
     _node: Any = None

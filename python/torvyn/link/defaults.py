@@ -19,6 +19,8 @@ from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 
 DEFAULT_CHECKPOINT_S: Final = 1.0
 """How often a flow with a durable edge saves the states of its components, unless it says so."""
+UNLIMITED_S: Final = 1e9
+"""The `call_timeout` of components whose calls may wait without limit: thirty years."""
 GRPC_ENDPOINT: Final = "http://127.0.0.1:4317"
 """The default for gRPC: collectors have a port per protocol."""
 _RUNTIME_FIELDS: Final = {field.name for field in fields(RuntimePlan)}

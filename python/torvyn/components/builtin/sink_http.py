@@ -69,6 +69,7 @@ config = { url = "https://example.com/readings", format = "ndjson", gzip = true 
 
 class Http(Sink):
     spec: ClassVar[Spec] = SPEC
+    waits_without_limit = True
 
     _uplink: Uplink | None = None
     connection: Connection | None = None

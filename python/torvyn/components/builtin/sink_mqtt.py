@@ -80,6 +80,7 @@ config = { url = "mqtts://broker.example.com", topic = "site-7/{id}" }
 
 class Mqtt(Sink):
     spec: ClassVar[Spec] = SPEC
+    waits_without_limit = True
     unit = "messages"
 
     _link: Link | None = None
