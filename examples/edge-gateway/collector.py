@@ -48,15 +48,15 @@ def _stored_keys(file: Path) -> Iterator[str]:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: Collector
 
     def do_POST(self) -> None:
+        assert isinstance(self.server, Collector)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(self.server.store(self.headers["Idempotency-Key"], body))
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
 

@@ -229,6 +229,7 @@ class NativeFlow:
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
         checkpoints: tuple[list[int], list[bool], Callable[..., None]] | None = None,
+        contexts: list[Context] | None = None,
     ) -> NativeFlow: ...
     # Runs turns on this thread
     def drive(self, until_output: bool = False, wait: bool = True) -> TurnStatus: ...

@@ -41,6 +41,7 @@ FITTING = {
     },
     "batch": {"config": {"size": 3}},
     "window": {"config": {"size": 3}},
+    "join": {"config": {"within": "1s"}, "inputs": ['{"n": 1}', '{"n": 2}']},
     "file": {"config": "output.txt"},
 }
 

@@ -28,10 +28,10 @@ class ElementIdentity(NamedTuple):
 
 def identity_of(element: Element) -> ElementIdentity:
     """Raises `Fatal` in a flow that does not number its elements across runs."""
-    epoch = getattr(element.context, "epoch", "") or element.attributes.get("epoch")
+    epoch = element.context.epoch if element.context is not None else ""
     if not epoch:
         raise Fatal(
             "`once` needs elements that keep their numbers in every run",
             hint='set `carrier = "disk"` on an edge before this node, or use a key of your own',
         )
-    return ElementIdentity(str(epoch), int(element.attributes.get("seq", element.sequence)))
+    return ElementIdentity(epoch, element.sequence)

@@ -32,8 +32,8 @@ class Context:
     request_id: str | None = None
     """The id of the request that the flow answers, if any."""
     epoch: str = ""
-    """The identity of the store of a flow with durable edges: with an element's sequence number, a
-    key that stays the same in every run."""
+    """Behind a durable edge, the identity of the log that has numbered the elements: with
+    `Element.sequence`, a key that stays the same in every run. Empty elsewhere."""
     redact: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
     """Removes the secrets of the flow's configuration from a text; None if it has none."""
 

@@ -151,7 +151,14 @@ FlowAndSinks = tuple[Flow, list[CollectingSink]]
 
 def _chain(inputs: Sequence[Item], component: Component) -> FlowAndSinks:
     sink = CollectingSink()
-    return Flow(ScriptedSource(inputs), component, sink), [sink]
+    names = getattr(component, "inputs", ())
+    if not names:
+        return Flow(ScriptedSource(inputs), component, sink), [sink]
+    flow = Flow().add("component", component).add("sink", sink).connect("component", "sink")
+    for name in names:
+        flow.add(f"source-{name}", ScriptedSource(inputs))
+        flow.connect(f"source-{name}", f"component:{name}")
+    return flow, [sink]
 
 
 def _source_flow(component: Component, max_elements: int) -> FlowAndSinks:

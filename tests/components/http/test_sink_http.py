@@ -11,15 +11,12 @@ from scripted_server import ScriptedServer
 import torvyn
 from torvyn.components.builtin.sink_http import Http
 from torvyn.components.config import config_text
-from torvyn.contract import Element
+from torvyn.contract import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable
 
 
-def readings(count, **attributes):
-    return [
-        Element(json.dumps({"n": n}), attributes={"seq": n, **attributes} if attributes else None)
-        for n in range(count)
-    ]
+def readings(count, context=None):
+    return [Element(json.dumps({"n": n}), sequence=n, context=context) for n in range(count)]
 
 
 def test_a_batch_is_one_request(server, sink):
@@ -57,15 +54,18 @@ def test_a_body_can_be_compressed(server, sink):
 
 
 def test_the_idempotency_key_names_the_elements(server, sink):
-    sink(server.url).push(*readings(3, epoch="boot-7"))
+    in_log = Context("run-1", "main", "trace", epoch="boot-7")
+    sink(server.url).push(*readings(3, in_log))
+    sink(server.url).push(*readings(2, Context("run-2", "main", "trace")))
     sink(server.url).push(*readings(2))
     sink(server.url).push(*readings(2))
 
     keys = [headers["Idempotency-Key"] for headers in server.received]
 
     assert keys[0] == "dev-boot-7-0-2"
-    assert len(keys[1]) == 32
-    assert keys[1] == keys[2]
+    assert keys[1] == "dev-run-2-0-1"
+    assert len(keys[2]) == 32
+    assert keys[2] == keys[3]
 
 
 def test_all_requests_use_one_connection(server, sink):

@@ -51,7 +51,7 @@ impl NativeFlow {
     // Keyword arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None, checkpoints=None))]
+    #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None, checkpoints=None, contexts=None))]
     fn new(
         py: Python<'_>,
         plan: Plan,
@@ -62,6 +62,7 @@ impl NativeFlow {
         deadline_ns: Option<u64>,
         clock: Option<&Bound<'_, ManualClock>>,
         checkpoints: Option<(Vec<usize>, Vec<bool>, Py<PyAny>)>,
+        contexts: Option<Vec<Py<PyAny>>>,
     ) -> PyResult<Self> {
         let symbols = Symbols::get(py)?;
         let edges = plan.edges(edges)?;
@@ -73,8 +74,9 @@ impl NativeFlow {
             None => Clock::monotonic(symbols.monotonic_ns.call0(py)?.extract(py)?),
         };
         let shared = Arc::new(SharedState::new(plan.node_count(), edges.len()));
+        let own = |node: usize| contexts.as_ref().and_then(|contexts| contexts.get(node));
         let node_context = |node: usize| NodeContext {
-            context: context.clone_ref(py),
+            context: own(node).unwrap_or(&context).clone_ref(py),
             shared: shared.clone(),
             node: node as u16,
         };

@@ -156,6 +156,8 @@ class Mqtt(Sink):
     def _properties(self, element: Element) -> bytes:
         attributes, kind = element.attributes, element.content_type
         user = {name: _text(attributes[name]) for name in MARKS if name in attributes}
+        if element.context is not None and (epoch := element.context.epoch):
+            user = {"seq": str(element.sequence), "epoch": epoch, **user}
         return encode_properties(None if kind in ("", BINARY) else kind, user)
 
     # On the link's thread

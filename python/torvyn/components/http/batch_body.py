@@ -64,9 +64,9 @@ class BodyEncoder:
         return Body(data, kind, key, len(payloads))
 
     def _key(self, first: Element, last: Element, data: bytes) -> str:
-        """`device-epoch-first-last`; a hash of the body if the elements have no numbers."""
-        epoch, start = first.attributes.get("epoch"), first.attributes.get("seq")
-        end = last.attributes.get("seq")
-        if epoch is None or start is None or end is None:
+        """`device-epoch-first-last`. The epoch is that of the log in front of the sink, which has
+        numbered the elements; without one, every run is an epoch of its own."""
+        if first.context is None:
             return hashlib.sha256(data).hexdigest()[:32]
-        return f"{self._device}-{epoch}-{start}-{end}"
+        epoch = first.context.epoch or first.context.flow_id
+        return f"{self._device}-{epoch}-{first.sequence}-{last.sequence}"

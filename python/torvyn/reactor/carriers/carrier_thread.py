@@ -41,6 +41,8 @@ SETTLE_S: Final = 0.02
 """Settled positions alone are committed at most so often; a crash repeats what came since."""
 CUT_S: Final = 0.05
 """The shortest time between two checkpoints, when elements wait for them."""
+TIDY_S: Final = 10.0
+"""How long nothing is committed before the store is tidied."""
 SOURCE_STATE_S: Final = 5.0
 """How often the states of acknowledged sources are saved."""
 LONGEST_RETRY_S: Final = 5.0
@@ -82,6 +84,7 @@ class CarrierThread:
         self._runs: dict[str, Runs] = {}
         """By log: what was settled and is not durable yet."""
         self._retry_at_s = 0.0
+        self._committed_at_s = self._tidied_at_s = time.monotonic()
         self._failures = 0
         self.is_final = threading.Event()
         self._wants_final = False
@@ -144,6 +147,14 @@ class CarrierThread:
             edge.finish_if_drained()
         self._request_cuts()
         self._save_sources()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Expires what is too old, and gives unused space back, while nothing else is committed."""
+        now_s = time.monotonic()
+        if now_s - max(self._committed_at_s, self._tidied_at_s) >= TIDY_S:
+            self._tidied_at_s = now_s
+            self._report_lost(self._store.tidy())
 
     def _save_sources(self) -> None:
         """Saves the states of sources that wait for acknowledgements, where nothing else has one:
@@ -222,9 +233,17 @@ class CarrierThread:
         for edge in self._edges:
             edge.add_settled(transaction, runs[edge.name])
         lost = self._store.commit(transaction)
-        self._runs, self._settled_at_s = {}, time.monotonic()
+        self._runs = {}
+        self._settled_at_s = self._committed_at_s = time.monotonic()
         for edge in self._edges:
             edge.settle(runs[edge.name])
+        self._report_lost(lost)
+        if self._failures:
+            logger.warning("flow `%s` is durable again", self._wired.plan.name)
+            self._failures, self._retry_at_s = 0, 0.0
+        return lost
+
+    def _report_lost(self, lost: Sequence[LostRange]) -> None:
         for each in lost:
             logger.warning(
                 "%d elements of `%s` were lost (%s)",
@@ -233,10 +252,6 @@ class CarrierThread:
                 each.reason,
                 extra={"event": "edge.lost", "first": each.first, "last": each.last},
             )
-        if self._failures:
-            logger.warning("flow `%s` is durable again", self._wired.plan.name)
-            self._failures, self._retry_at_s = 0, 0.0
-        return lost
 
     def _note_failure(self, error: StoreUnavailable) -> None:
         if error.reason == "limit":

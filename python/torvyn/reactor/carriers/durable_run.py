@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from torvyn._native import Bell, NativeFlow
+from torvyn.contract import Context
+from torvyn.contract.enums import Role
 from torvyn.durable import DurableStore, LogStatistics
 from torvyn.link.plan import Plan
 from torvyn.reactor.carriers.carrier_thread import CarrierThread
@@ -45,9 +48,19 @@ class DurableRun:
     def plan(self) -> Plan:
         return self.wired.plan
 
-    @property
-    def epoch(self) -> str:
-        return self._store.epoch if self._store is not None else ""
+    def contexts(self, context: Context) -> list[Context]:
+        """The context of each node. Where a log has numbered the elements it has the epoch."""
+        assert self._store is not None
+        numbered = replace(context, epoch=self._store.epoch)
+        logs = {edge.wired.reader for edge in self._edges}
+        kinds: dict[int, set[bool]] = {}
+        for node, segment in zip(self.plan.nodes, self.wired.segment_of, strict=True):
+            if node.role in (Role.SOURCE, Role.AGGREGATOR):
+                kinds.setdefault(segment, set()).add(node.name in logs)
+        return [
+            numbered if kinds.get(segment) == {True} else context
+            for segment in self.wired.segment_of
+        ]
 
     def open(self, runners: Sequence[Runner]) -> None:
         """Opens the store; raises if it holds a state that the flow does not fit."""

@@ -11,7 +11,6 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -144,7 +143,6 @@ class Execution:
     async def _init_components(self, driver: BlockingDriver | AsyncDriver) -> None:
         if self.durable is not None:
             self.durable.open(self.runners)
-            self.context = replace(self.context, epoch=self.durable.epoch)
         await self.lifecycle.init(driver)
         if self.durable is not None:
             self.durable.restore()
@@ -161,6 +159,7 @@ class Execution:
             deadline_s=self.limits.deadline_left_s(),
             clock=self._clock,
             checkpoints=None if self.durable is None else self.durable.native_options(),
+            contexts=None if self.durable is None else self.durable.contexts(self.context),
         )
         # A strong reference would keep this alive: a dropped flow must be collected and cancelled.
         native.set_end_callback(partial(_end_run, weakref.ref(self)))

@@ -31,18 +31,22 @@ def build(
     deadline_s: float | None,
     clock: ManualClock | None,
     checkpoints: tuple[list[int], list[bool], Callable[..., None]] | None = None,
+    contexts: Sequence[Context] | None = None,
 ) -> tuple[NativeFlow, Wiring]:
-    """The native flow, ready for its first turn, and the names of its edges."""
+    """The native flow, ready for its first turn, and the names of its edges. `contexts`: one for
+    each node, where they differ."""
+    own = contexts or [context] * len(runners)
     edges = [*plan.edges, *_caller_edges(plan)]
     native = NativeFlow(
         plan,
         edges,
-        [_work(plan, runner, context) for runner in runners],
+        [_work(plan, runner, each) for runner, each in zip(runners, own, strict=True)],
         context,
         on_error=on_error,
         deadline_ns=None if deadline_s is None else int(deadline_s * 1e9),
         clock=clock,
         checkpoints=checkpoints,
+        contexts=None if contexts is None else list(contexts),
     )
     for index, runner in enumerate(runners):
         runner.attach(native.node(index))
