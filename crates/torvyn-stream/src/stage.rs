@@ -149,6 +149,28 @@ pub trait Stage: Send {
         Ok(Pull::End(End::because("stop")))
     }
 
+    /// Whether a source returns several elements per call.
+    fn pulls_many(&self) -> bool {
+        false
+    }
+
+    /// At most `most` elements, into the outbox, without waiting for any; they are sent whatever the result is. `None`:
+    /// there may be more.
+    fn pull_many(
+        &mut self,
+        most: usize,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Option<Pull>, StageError> {
+        match self.pull(call)? {
+            Pull::Ready(emission) => {
+                out.emit(emission);
+                Ok(None)
+            }
+            other => Ok(Some(other)),
+        }
+    }
+
     /// One element, for every role but a source. The stage may set the element's companion and nothing else.
     fn accept(&mut self, element: &mut Element, call: Call<'_>, out: &mut Outbox)
     -> Result<Step, StageError>;
@@ -209,6 +231,11 @@ pub trait Stage: Send {
 
     /// Tells a source that its next `count` elements, in the order of its pulls, are settled.
     fn acknowledge(&mut self, count: u64) {}
+
+    /// Its state as bytes, for a checkpoint; `None` when it has none to save.
+    fn snapshot(&mut self, call: Call<'_>) -> Result<Option<Vec<u8>>, StageError> {
+        Ok(None)
+    }
 
     /// Bytes buffered inside the stage, which count against its node's budget.
     fn held_bytes(&self) -> usize {
