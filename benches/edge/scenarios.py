@@ -195,6 +195,31 @@ def drain_beside_live(peer: Peer, backlog: int, rate: float, seconds: float) -> 
         }
 
 
+def backlog_memory(peer: Peer, backlog: int) -> dict[str, Any]:
+    """How much memory a backlog needs, while it grows and while it is sent."""
+    with gateway(peer) as (process, collector, port):
+        idle_mib = process.memory_mib()
+        collector.close()
+        publisher.publish(port, 0, backlog)
+        collector.open()
+        collector.wait_for(range(backlog), LIMIT_S)
+        result = account(collector.delivered(), range(backlog)).data()
+        return result | {"idle_mib": idle_mib, "peak_mib": process.memory_mib("VmHWM")}
+
+
+def soak(peer: Peer, rate: float, seconds: float) -> dict[str, Any]:
+    """How fast memory grows in the second half of a long run."""
+    count = int(rate * seconds)
+    with gateway(peer) as (process, collector, port):
+        sending = publisher.start(port, 0, count, rate)
+        time.sleep(seconds / 2)
+        middle_mib = process.memory_mib()
+        sending.wait()
+        _all_delivered(process, collector, range(count))
+        growth_mib = process.memory_mib() - middle_mib
+        return {"mib_per_hour": growth_mib / (seconds / 2) * 3600, "mib": middle_mib}
+
+
 def _all_delivered(process: GatewayProcess, collector: Collector, expected: range) -> None:
     """A figure of readings that did not all arrive is no figure."""
     if not collector.wait_for(expected, LIMIT_S):

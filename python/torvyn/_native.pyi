@@ -105,6 +105,54 @@ class NativeStage:
     def __new__(cls, kind: str, parameters: dict[str, object]) -> NativeStage: ...
 
 @final
+class Bell:
+    """Wakes the carrier thread of a flow."""
+
+    def __new__(cls) -> Bell: ...
+    def ring(self) -> None: ...
+    def wait(self, timeout_s: float) -> bool: ...  # False: the time passed before it rang
+
+@final
+class BatchReceipts:
+    """The receipts of a batch; without `settle` its elements are never acknowledged."""
+
+    def settle(self) -> None: ...
+
+@final
+class EdgeLog:
+    """What the two ends of an edge that leaves the process share with its carrier."""
+
+    def __new__(
+        cls,
+        bell: Bell,
+        next_sequence: int,
+        buffer_bytes: int,
+        max_element_bytes: int,
+        pauses: bool,
+    ) -> EdgeLog: ...
+    def set_offset(self, offset_ns: int) -> None: ...  # Unix time less the flow's time
+    # First number, count, Unix time of the newest element, body, receipts
+    def take(self) -> tuple[int, int, int, bytes, BatchReceipts] | None: ...
+    def fail(self, message: str) -> None: ...  # The flow fails with the next element
+    pending: Final[tuple[int, int]]  # Elements and bytes that wait for the carrier
+    is_closed: Final[bool]  # Whether the writer's input has ended
+    def supply(
+        self,
+        body: bytes,
+        first: int,
+        start: int,
+        *,
+        is_backlog: bool,
+        is_historical: bool = False,
+        is_live: bool = False,
+    ) -> int: ...
+    waiting: Final[tuple[int, int]]  # Elements and bytes that wait for the reader
+    unsettled: Final[int]
+    def finish(self) -> None: ...  # Nothing more will be supplied
+    def take_settled(self) -> list[tuple[int, int]]: ...
+    def take_emitted(self) -> list[tuple[int, int]]: ...
+
+@final
 class Port:
     """The exchange between an offloaded stage's runner and the reactor."""
 
@@ -179,6 +227,7 @@ class NativeFlow:
         on_error: Callable[[int, ErrorKind, str, int, BaseException | None, int | None], None],
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
+        checkpoints: tuple[list[int], list[bool], Callable[..., None]] | None = None,
     ) -> NativeFlow: ...
     # Runs turns on this thread
     def drive(self, until_output: bool = False, wait: bool = True) -> TurnStatus: ...
@@ -216,6 +265,10 @@ class NativeFlow:
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...
     # Counts the results that arrived after the last turn. Call it when all runners ended
     def count_late_results(self) -> None: ...
+    def request_cut(self, segment: int) -> None: ...
+    def release_cut(self, segment: int) -> None: ...
+    def issued(self, index: int) -> int: ...
+    def settle_checkpoint(self, index: int, count: int) -> None: ...
     # How many settled elements the source at the index has not been told about
     def take_acknowledgements(self, index: int) -> int: ...
     def count_unread(self, outputs: int) -> None: ...  # The caller did not read the last outputs

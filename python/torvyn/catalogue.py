@@ -12,6 +12,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "contract.not-a-component": "A node's component is not a component, a function or an iterable.",
     "contract.bad-attribute": "An attribute of a component raises an exception or has the wrong "
     "type.",
+    "contract.bad-snapshot": "A component's `snapshot` returned a value that cannot be stored.",
     "contract.wrong-signature": "A component's method does not accept the arguments that its "
     "role passes.",
     "contract.wrong-result": "A component's method returned a value that its role does not allow.",
@@ -36,6 +37,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "durable.in-use": "Another process runs the flow whose data is in this folder.",
     "durable.log-full": "A log with the policy `block` or `error` has reached its `max_bytes`.",
     "durable.row-too-large": "A batch is too large for the `max_bytes` of its log.",
+    "durable.shape-changed": "A flow was changed, and no longer fits the state that it saved.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",
     "engine.bad-option": "An engine does not have the option, or the option's value is invalid.",
@@ -121,7 +123,9 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.unread": "A gRPC client read nothing for `write_timeout`.",
     "transport.upgrade-needed": "The WebSocket path received an ordinary request.",
     # observe: logs and telemetry
-    "observe.bad-endpoint": "The address of the trace collector is not a valid URL.",
+    "observe.bad-endpoint": "The address of the collector is not a valid URL.",
+    "observe.bad-headers": "The headers for the collector are not a list of `name=value`.",
+    "observe.package-missing": "An exporter needs a package that is not installed.",
     # session: streams that outlive their connection
     "session.all-read": "A client resumed an answer that it has already read to its end.",
     "session.bad-id": "A client sent an invalid event id.",
@@ -212,6 +216,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.no-source": "The flow has no source.",
     "link.node-unknown": "An edge, an `on_error` or an option names an unknown node.",
     "link.open-ends": "A flow that a program feeds or iterates has more than one open end.",
+    "link.over-budget": "The nodes and queues of a flow may use more than its `max_memory`.",
     "link.port-unconnected": "A router's port has no edge and is not in `ignored_ports`.",
     "link.port-unknown": "An edge starts at an unknown output port.",
     "link.request-repeated": "A flow has two `request` sources.",

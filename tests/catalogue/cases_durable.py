@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from torvyn.durable import Append, DurableStore, LogOptions, Transaction
+import torvyn
+from torvyn.durable import Append, Checkpoint, DurableStore, LogOptions, Transaction
 from torvyn.durable.disk.database import not_a_store
 from torvyn.durable.failures import unavailable
 
@@ -41,6 +43,14 @@ def fail(path: Path, error: Exception) -> None:
     raise unavailable(path, error)  # type: ignore[arg-type]
 
 
+def change_shape(folder: Path) -> None:
+    with DurableStore.open(folder / "main" / "flow.db", {}) as store:
+        shape = '{"gone": "window"}'
+        store.commit(Transaction(checkpoint=Checkpoint("source", shape, {"gone": b"j1"})))
+    flow = torvyn.Flow(torvyn.source(["x"]), torvyn.sink(print), checkpoint_s=1)
+    torvyn.Flow.from_plan(replace(flow.plan, state_dir=str(folder))).run()
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "durable.damaged": lambda folder: fail(folder, not_a_store("it is empty")),
     "durable.disk-failed": open_below_a_file,
@@ -50,4 +60,5 @@ CASES: dict[str, Callable[[Path], object]] = {
     "durable.in-use": open_twice,
     "durable.log-full": append_too_much,
     "durable.row-too-large": append_too_large,
+    "durable.shape-changed": change_shape,
 }

@@ -188,6 +188,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.no-source": chain(FILTER, SINK),
     "link.node-unknown": project({"a": SOURCE, "b": SINK}, [("a", "c")]),
     "link.open-ends": two_heads,
+    "link.over-budget": chain(SOURCE, SINK, extra='[flow.main]\nmax_memory = "1MiB"\n'),
     "link.port-unconnected": project(
         {"a": SOURCE, "r": ROUTER, "b": SINK}, [("a", "r"), ("r:x", "b")]
     ),

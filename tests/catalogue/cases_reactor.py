@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torvyn
 from torvyn.errors import ComponentError
+from torvyn.reactor.carriers.checkpoints import encode
 from torvyn.reactor.failures import make_exception
 from torvyn.testing import CollectingSink, CountingSource, ScriptedSource, StallingSink, run_flow
 
@@ -25,6 +26,10 @@ def _bad_attribute(_folder: Path) -> None:
             raise KeyError(name)
 
     _ = torvyn.Flow(Closed()).plan
+
+
+def _bad_snapshot(_folder: Path) -> None:
+    encode("window", object())
 
 
 def _wrong_signature(_folder: Path) -> None:
@@ -169,6 +174,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "reactor.queue-full": _queue_full,
     "loops.not-asyncio": _not_asyncio,
     "contract.bad-attribute": _bad_attribute,
+    "contract.bad-snapshot": _bad_snapshot,
     "contract.wrong-signature": _wrong_signature,
     "contract.not-a-component": _not_a_component,
     "contract.wrong-result": _wrong_result,

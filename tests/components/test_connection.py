@@ -36,7 +36,7 @@ def test_a_connection_that_flaps_counts_its_connects_failures_and_time_away(conn
     status = connection.status
 
     assert (status.state, status.reason, status.since_s) == ("waiting", "refused", 4.0)
-    assert (status.connects, status.failures, status.away_s) == (1, 2, 2.0 + 4.0)
+    assert (status.connects, status.failures, status.away_s) == (1, 2, 3.0 + 1.0)
 
 
 def test_a_change_is_logged_once_however_often_it_is_tried(connection, caplog):

@@ -6,12 +6,14 @@ script: runs the scenario.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -34,7 +36,9 @@ def shim() -> Path:
     if compiler is None or sys.platform != "linux":
         pytest.skip("needs a C compiler on Linux: make test-deps")
     source = HERE / "c" / "disk_faults.c"
-    built = Path(os.environ.get("TMPDIR", "/tmp")) / f"torvyn-disk-faults-{os.getpid()}.so"
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    built = Path(folder.name) / "disk_faults.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", built, source, "-ldl"], check=True)
     return built
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,27 @@ def test_discard_empties_the_store_and_sequence_numbers_continue(tmp_path: Path)
         assert store.read("log", -1, 100) == []
 
 
+def test_a_commit_that_was_reported_as_failed_is_undone_when_the_store_reconnects(
+    tmp_path: Path,
+) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 2)
+        session, states = store._session, store._session.states
+        append(store, 3)
+        # As if the commit had failed after SQLite had written it, and the rollback too.
+        session.committed(states)
+        session.file.close()
+
+        append(store, 1, 4)
+
+        assert [(row.first, row.count) for row in store.read("log", -1, 100)] == [
+            (0, 2),
+            (2, 1),
+            (3, 4),
+        ]
+        assert (store.lost("log"), store.statistics("log").elements) == ([], 7)
+
+
 def test_a_store_has_one_epoch_for_life(tmp_path: Path) -> None:
     epochs = []
     for name in ("a.db", "a.db", "b.db"):
@@ -131,6 +153,20 @@ def test_a_store_of_a_log_that_the_flow_no_longer_has_keeps_it(tmp_path: Path) -
         append(store, 4)
     with DurableStore.open(tmp_path / "flow.db", {"new": LogOptions(4 << 20)}) as store:
         assert {name: log.elements for name, log in store.logs().items()} == {"log": 4, "new": 0}
+
+
+def test_a_writer_and_a_reader_work_on_two_threads(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store, ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: [append(store, 2, 3) for _ in range(200)])
+        got: list[int] = []
+        while len(got) < 1_000:
+            for row in store.read("log", store.acknowledged("log"), 100):
+                assert row.body == b"%d+%d" % (row.first, row.count)
+                got += range(row.first, row.last + 1)
+                store.commit(Transaction(acknowledged={"log": row.last}))
+        writing.result()
+
+    assert got == list(range(1_000))
 
 
 def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from collections import Counter
 import torvyn
 
 
-def main(manifest: str, count: int) -> None:
+def main(manifest: str, names: list[str]) -> None:
     project = torvyn.load(manifest)
-    flows = [project.flow("main") for _ in range(count)]
+    flows = [project.flow(name) for name in names]
     for flow in flows:
         flow.start()
     for flow in flows:
@@ -30,4 +30,4 @@ def main(manifest: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2:])

@@ -87,6 +87,25 @@ class GatewayProject:
         assert [reading["seq"] for reading in readings] == list(range(len(readings)))
         return [reading["score"] for reading in readings]
 
+    def copies_of_the_flow(self, count: int) -> list[str]:
+        """Adds copies of the flow `main` to the manifest, each with a disk edge; their names."""
+        manifest = self.folder / "Torvyn.toml"
+        text = manifest.read_text()
+        main = text[text.index("[flow.main]") : text.index("[flow.scores]")]
+        names = [f"gateway-{number}" for number in range(count)]
+        parts = [main.replace("flow.main", f"flow.{name}") for name in names]
+        manifest.write_text("\n".join([text, *parts]))
+        return names
+
+    def run_until_stored(self, count: int) -> None:
+        """Runs the flow in a process, and kills it when so many elements are on the disk."""
+        program = Path(__file__).with_name("gateway_outage.py")
+        command = [sys.executable, str(program), str(self.folder / "Torvyn.toml"), str(count)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "stored\n"
+            process.kill()
+
     @contextmanager
     def collector(self, *options: str) -> Iterator[int]:
         """A collector in a process of its own; gives its port. Leaving kills it, as a power cut
@@ -109,7 +128,7 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
 
 def copy_example(folder: Path, language: str) -> Path:
     """Copies the example and builds its components of one language."""
-    ignored = shutil.ignore_patterns("build", "*.csv", "*.jsonl", "state", "__pycache__")
+    ignored = shutil.ignore_patterns("build", "*.csv", "*.jsonl", ".torvyn", "__pycache__")
     shutil.copytree(EXAMPLE, folder, ignore=ignored)
     for stage in STAGES:
         build(GuestProject(stage, folder / "components" / language / stage, language))

@@ -1,4 +1,4 @@
-"""A control group with a memory limit, for a process that a test starts.
+"""A control group with a memory limit, and the flows of a gateway that run in it.
 
 Version 1 and 2 are supported, and writing to `/sys/fs/cgroup` is needed, which is root's right and
 not given in most containers; a test skips where it is not. Nothing smaller would show the same:
@@ -7,15 +7,21 @@ not given in most containers; a test skips where it is not. Nothing smaller woul
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from gateway_project import GatewayProject
 
 ROOT: Final = Path("/sys/fs/cgroup")
+GATEWAY_BYTES: Final = 512 << 20
+"""The memory of the gateway in the tests."""
 
 
 class MemoryGroup:
@@ -60,3 +66,22 @@ def memory_group(limit_bytes: int) -> Iterator[MemoryGroup]:
         yield group
     finally:
         group.folder.rmdir()
+
+
+def run_in_small_memory(
+    project: GatewayProject, flows: list[str], manifest: str = "Torvyn.toml"
+) -> dict[str, Any]:
+    """Runs flows with a collector, in a small group; gives what `gateway_load.py` says."""
+    program = Path(__file__).with_name("gateway_load.py")
+    command = [sys.executable, str(program), str(project.folder / manifest), *flows]
+    with memory_group(GATEWAY_BYTES) as group, project.collector():
+        done = subprocess.run(
+            command,
+            preexec_fn=group.join,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report | {"peak_group_bytes": group.peak_bytes}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
 import pytest
+from benches.detection import area_under_curve
 from gateway_project import MakeProject, needs_river
 
-from torvyn.testing import Clock, check_account, idle, run_flow
+from torvyn.reactor import Statistics
+from torvyn.testing import Clock, FlowRun, check_account, idle, run_flow
 
 pytestmark = [needs_river, pytest.mark.timeout(120)]
 
@@ -17,18 +18,6 @@ ROWS = 10_000
 """River's own evaluation uses the first 10,000 readings."""
 MIN_AUC = 0.985
 WINDOW = 100
-
-
-def area_under_curve(labels: list[int], scores: list[float]) -> float:
-    """The share of pairs of an anomaly and a normal reading in which the anomaly scores higher."""
-    ranked = sorted(zip(scores, labels, strict=True))
-    above, below = 0.0, 0
-    for _, tied in itertools.groupby(ranked, key=lambda pair: pair[0]):
-        group = [label for _, label in tied]
-        normal = len(group) - sum(group)
-        above += sum(group) * (below + normal / 2)
-        below += normal
-    return above / (sum(labels) * below)
 
 
 def check_windows(windows: list[dict[str, Any]], rows: int) -> None:
@@ -115,10 +104,10 @@ def test_nothing_is_lost_while_the_collector_is_away_for_hours(gateway: MakeProj
     with project.collector():
         pass
     run = run_flow(project.flow(clock=clock), until=idle)
-    for _ in range(6 * 60):
-        clock.advance(60.0)
-        run.go(idle)
-    assert project.windows == []
+    let_hours_pass(run, clock, 6)
+    # All readings were taken and are on the disk, as windows.
+    assert run.statistics.produced == ROWS
+    assert stored(run.statistics) == ROWS / WINDOW
 
     with project.collector():
         clock.advance(120.0)
@@ -126,3 +115,31 @@ def test_nothing_is_lost_while_the_collector_is_away_for_hours(gateway: MakeProj
 
     check_windows(project.windows, ROWS)
     check_account(run.statistics)
+    assert stored(run.statistics) == 0
+
+
+def let_hours_pass(run: FlowRun, clock: Clock, hours: int) -> None:
+    for _ in range(hours * 60):
+        clock.advance(60.0)
+        run.go(idle)
+
+
+def stored(statistics: Statistics) -> int:
+    """The elements on the disk."""
+    [edge] = [edge for edge in statistics.edges if edge.carrier == "disk"]
+    assert edge.stored is not None
+    return edge.stored.elements
+
+
+def test_a_power_cut_during_an_outage_loses_nothing(gateway: MakeProject) -> None:
+    project = gateway(ROWS)
+    with project.collector():
+        pass
+    project.run_until_stored(ROWS // WINDOW)  # and killed
+    # Nothing can be read again: every window has to come from the disk.
+    project.data.write_text(project.data.read_text().partition("\n")[0] + "\n")
+
+    with project.collector():
+        project.flow().run()
+
+    check_windows(project.windows, ROWS)

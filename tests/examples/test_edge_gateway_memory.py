@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from gateway_project import GatewayProject, MakeProject, needs_river
-from memory_group import memory_group
+from memory_group import GATEWAY_BYTES, run_in_small_memory
 
 pytestmark = [needs_river, pytest.mark.timeout(300)]
 
 MIB = 1 << 20
-GATEWAY_BYTES = 512 * MIB
-
-
-def run_in_small_memory(project: GatewayProject, flows: int) -> dict[str, Any]:
-    program = Path(__file__).with_name("gateway_load.py")
-    command = [sys.executable, str(program), str(project.folder / "Torvyn.toml"), str(flows)]
-    with memory_group(GATEWAY_BYTES) as group, project.collector():
-        done = subprocess.run(
-            command, preexec_fn=group.join, check=True, capture_output=True, text=True
-        )
-        report: dict[str, Any] = json.loads(done.stdout)
-        return report | {"peak_group_bytes": group.peak_bytes}
 
 
 def test_five_sandboxed_stages_use_less_than_120_mib_under_load(gateway: MakeProject) -> None:
-    report = run_in_small_memory(gateway(20_000), 1)
+    report = run_in_small_memory(gateway(20_000), ["main"])
 
     assert report["states"] == {"completed": 1}
     assert (report["produced"], report["live"]) == (20_000, 0)
@@ -39,7 +24,9 @@ def test_five_sandboxed_stages_use_less_than_120_mib_under_load(gateway: MakePro
 
 
 def test_fifty_gateways_run_in_300_mib_of_a_small_machine(gateway: MakeProject) -> None:
-    report = run_in_small_memory(gateway(1000), 50)
+    project = gateway(1000)
+
+    report = run_in_small_memory(project, project.copies_of_the_flow(50))
 
     assert report["states"] == {"completed": 50}
     assert (report["produced"], report["live"]) == (50_000, 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from gateway_project import GatewayProject, MakeProject, needs_river
+from memory_group import run_in_small_memory
 
 pytestmark = [needs_river, pytest.mark.timeout(1200)]
 
@@ -33,3 +34,10 @@ def test_the_stages_in_python_do_what_those_in_c_do(in_python: GatewayProject) -
 
     assert len(in_c) == ROWS / 100
     assert project.windows == in_c
+
+
+def test_a_gateway_in_python_runs_in_a_small_machine(in_python: GatewayProject) -> None:
+    report = run_in_small_memory(in_python, ["main"], "python.toml")
+
+    assert report["states"] == {"completed": 1}
+    assert (report["produced"], report["live"]) == (ROWS, 0)

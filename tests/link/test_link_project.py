@@ -230,6 +230,18 @@ def test_settings_reach_the_plan(tmp_path: Path) -> None:
     assert plan.observability == "off"
 
 
+@pytest.mark.parametrize(("line", "limit_s"), [("", 1e9), ('call_timeout = "9s"', 9.0)])
+def test_a_component_that_waits_for_a_server_has_only_the_limit_of_its_node(
+    tmp_path: Path, line: str, limit_s: float
+) -> None:
+    uplink = 'component = "http"\nconfig = { url = "http://localhost" }\n' + line
+    text = HEAD + FLOW.replace('component = "console"', uplink) + '[runtime]\ncall_timeout = "2s"\n'
+
+    plan = ProjectLinker.open(project(tmp_path, text), environ={}).plan()
+
+    assert plan.node("b").call_timeout_s == limit_s
+
+
 def test_a_plan_pickles() -> None:
     plan = ProjectLinker.open(EXAMPLE, environ={}).plan()
 

@@ -32,7 +32,7 @@ def values(key: tables.Key) -> st.SearchStrategy[object]:
         "version": VERSION,
         "integer": st.integers(int(key.minimum), int(key.maximum)),
         "boolean": st.booleans(),
-        "ratio": st.floats(0, 1),
+        "ratio": st.floats(key.minimum, key.maximum),
         "size": st.integers(1, 2**50),
         "duration": NANOSECONDS,
         "strings": st.lists(TEXT, max_size=3).map(tuple),

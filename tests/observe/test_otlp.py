@@ -49,7 +49,7 @@ def test_a_span_arrives_as_opentelemetry_spells_it() -> None:
 
     assert collector.paths == ["/v1/traces"]
     assert (got["traceId"], got["spanId"], got["parentSpanId"]) == ("a" * 32, "b" * 16, "c" * 16)
-    assert (got["startTimeUnixNano"], got["endTimeUnixNano"], got["kind"]) == ("1", "2", 2)
+    assert (got["startTimeUnixNano"], got["endTimeUnixNano"], got["kind"]) == (1, 2, 2)
     assert got["attributes"] == {**attributes, "error.type": "engine.upstream-cut"}
     assert got["status"] == {"code": 2, "message": "it broke"}
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import torvyn
 from torvyn.errors import FlowError, Internal, InvalidInput, LinkError
 from torvyn.link import ProjectLinker
+from torvyn.sandbox import compile_cache
 from torvyn.sandbox.component import guest_class
 
 Project = Callable[..., Path]
@@ -35,6 +37,22 @@ def test_source_processor_and_sink_run_with_four_copies_an_element(project: Proj
 
     assert flow.statistics.nodes["n2"].received == 3
     assert flow.statistics.copies == 3 * 4
+
+
+def test_the_flows_of_a_project_share_the_code_of_their_guests(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = torvyn.load(project(node("source"), node("processor"), node("sink")))
+    file.plan("main")
+    loaded: list[object] = []
+    # Loading reads and maps the compiled code, which is 40 MB for a guest in Python.
+    native = compile_cache.CompiledComponent
+    counting = SimpleNamespace(load=lambda *a: loaded.append(a) or native.load(*a))
+    monkeypatch.setattr(compile_cache, "CompiledComponent", counting)
+
+    file.plan("main")
+
+    assert loaded == []
 
 
 def test_a_filter_that_reads_adds_one_copy(project: Project) -> None:

@@ -96,8 +96,8 @@ def test_a_clock_that_was_never_set_rejects_nothing(clock):
     assert [one["count"] for one in windows(run)] == [1, 1]
 
 
-def test_stored_elements_keep_their_time_of_arrival(clock):
-    """Wall-clock windows split under backlog: an outage must not move data to other windows."""
+def test_complaint_10_wall_clock_windows_do_not_split_under_backlog(clock):
+    """Elements that waited on disk keep their time of arrival, and so their windows."""
     stored = [
         Output("x", attributes={EVENT_TIME: START_NS - (600 - second) * 10**9})
         for second in (1, 2, 11, 12, 13, 25)
@@ -107,8 +107,8 @@ def test_stored_elements_keep_their_time_of_arrival(clock):
     assert windows(run)[0]["start"] == "2025-12-31T23:50:00Z"
 
 
-def test_a_timestamp_in_the_future_never_moves_the_watermark(clock):
-    """Complaint 10: one device with a fast clock makes everyone's data late."""
+def test_complaint_10_a_device_with_a_fast_clock_makes_nobodys_data_late(clock):
+    """A timestamp in the future never moves the watermark, and is counted."""
     fast = at(400)
     _, run = by_arrival(clock, at(1), fast, at(2), fast, at(3), at(11), None, time="at")
     assert spans(run) == [("00:00:00", "00:00:10", 3), ("00:00:10", "00:00:20", 1)]

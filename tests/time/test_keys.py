@@ -10,6 +10,7 @@ from window_oracle import COMPUTE, fixed, rendered
 
 import torvyn
 from torvyn import Aggregator, Processor
+from torvyn.cli.summary import statistics_tables
 from torvyn.components.builtin.aggregator_window import Window
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.components.keys.keyed_roles import KeyedAggregator
@@ -70,6 +71,31 @@ def test_a_key_is_a_field_an_attribute_or_a_function(key, item, expected):
     assert keyed_run([item], Counter(), key)[1][0] == expected
 
 
+def test_a_keyed_component_may_run_on_a_thread():
+    items = [reading(sensor) for sensor in ("a", "b", "a")]
+    assert keyed_run(items, Counter(), run="thread")[1][:3] == ["a 1", "b 1", "a 2"]
+
+
+def test_a_failed_element_leaves_the_state_of_its_key():
+    class Picky(Counter):
+        def process(self, element):
+            if "bad" in element.text:
+                raise torvyn.InvalidInput("bad")
+            return super().process(element)
+
+    items = [reading("a"), reading("a", bad=1), "{}", reading("a")]
+    flow, texts = keyed_run(items, Picky(), on_error="skip")
+    assert texts == ["a 1", "a 2", "a had 2"]
+    assert flow.statistics.nodes["keyed"].failed == 2
+
+
+def test_the_summary_shows_what_a_component_counts():
+    items = [reading("a", at=1000), reading("a", at=10)]
+    flow, _ = keyed_run(items, Window({"every": "10s", "time": "at"}))
+    rows = [line.split() for line in statistics_tables(flow.statistics).splitlines()]
+    assert ["keyed", "late", "1"] in rows
+
+
 def test_an_element_without_its_key_fails():
     with pytest.raises(ComponentError, match="the key field `sensor` is missing"):
         keyed_run(["{}"], Counter())
@@ -103,8 +129,8 @@ def test_keyed_windows_are_those_of_a_batch_per_key(readings):
         assert got == rendered(fixed(own, 10, 10), sensor)
 
 
-def test_a_device_with_old_data_is_not_late_because_of_the_others():
-    """Complaint 10: the watermark is one per key, so no device makes the data of another late."""
+def test_complaint_10_a_device_with_old_data_is_not_late_because_of_the_others():
+    """The watermark is one per key."""
     items = [reading("a", at=1000), reading("b", at=10), reading("a", at=1001), reading("b", at=11)]
     flow, texts = keyed_run(items, Window({"every": "10s", "time": "at"}))
     assert sorted(json.loads(text)["count"] for text in texts) == [2, 2]
@@ -134,17 +160,35 @@ def test_a_snapshot_holds_all_keys():
     first, second = started(), started()
     for sensor in ("a", "b", "a"):
         first.ingest(torvyn.Element(reading(sensor, at=3)))
-    second.restore(json.loads(json.dumps(first.snapshot())))
+    second.restore(first.snapshot())
     second.ingest(torvyn.Element(reading("b", at=4)))
     counts = {one["key"]: one["count"] for one in (json.loads(o.data) for o in second.flush())}
     assert counts == {"a": 2, "b": 2}
+
+
+def test_a_second_snapshot_asks_only_the_keys_that_were_used():
+    asked = []
+
+    class Asked(Counter):
+        def snapshot(self):
+            asked.append(self.key)
+            return super().snapshot()
+
+    keyed = KeyedComponents(Asked, "sensor", 100, 2**20)
+    keyed.init("", None)
+    for sensor in ("a", "b", "c"):
+        keyed.call(torvyn.Element(reading(sensor)))
+    before = keyed.snapshot()
+    keyed.call(torvyn.Element(reading("b")))
+    assert keyed.snapshot() != before
+    assert asked == ["a", "b", "c", "b"]
 
 
 def test_states_may_be_bytes():
     keyed = KeyedComponents(Counter, "sensor", 100, 2**20)
     keyed.init("", None)
     keyed.call(torvyn.Element(reading("a")))
-    state = json.loads(json.dumps(keyed.snapshot()))
+    state = keyed.snapshot()
     again = KeyedComponents(Counter, "sensor", 100, 2**20)
     again.init("", None)
     again.restore(state)
@@ -167,6 +211,11 @@ def test_a_bad_config_fails_before_the_first_element():
         keyed_run(iter(["{}"]), "window")
 
 
+class OnlyBatches(Processor):
+    def process_batch(self, elements):
+        return list(elements)
+
+
 async def _later(element):
     return element
 
@@ -176,6 +225,7 @@ async def _later(element):
     [
         (torvyn.sink(print), "a sink cannot have a `key`"),
         (torvyn.processor(_later), "is async and cannot have a `key`"),
+        (OnlyBatches(), "takes only batches and cannot have a `key`"),
         (torvyn.stream(lambda stream: (yield from stream)), "reads a whole stream"),
     ],
 )

@@ -22,8 +22,8 @@ class Tagger(Processor):
 
     inputs = ("left", "right")
 
-    def process(self, element, input):
-        return f"{input} {element.text}"
+    def process(self, element):
+        return f"{self.input} {element.text}"
 
 
 def sorted_numbers(numbers, *, odd=True, sorter=None):
@@ -91,11 +91,9 @@ def test_an_edge_must_name_one_of_the_inputs(target):
     assert "`left` and `right`" in str(caught.value.hint)
 
 
-def test_a_component_with_named_inputs_takes_the_name():
-    class Wrong(Tagger):
-        def process(self, element):
-            return element
-
-    flow = torvyn.Flow().add("a", ["1"]).add("tag", Wrong()).connect("a", "tag:left")
-    with pytest.raises(LinkError, match=r"is called as `process\(element, input\)`"):
-        _ = flow.plan
+def test_each_key_knows_the_input_of_its_element():
+    sink = CollectingSink()
+    flow = torvyn.Flow().add("a", ["1"]).add("b", ["2", "1"]).add("sink", sink)
+    flow.add("tag", Tagger(), key=lambda element: element.text)
+    flow.connect("a", "tag:left").connect("b", "tag:right").connect("tag", "sink").run()
+    assert sorted(sink.texts) == ["left 1", "right 1", "right 2"]

@@ -21,7 +21,8 @@ sys.path.append(str(ROOT / "tests" / "docs"))
 
 from pages import PAGES, Block, blocks_of  # noqa: E402
 
-from torvyn.cli.templates.project_template import TEMPLATES, files_of  # noqa: E402
+from torvyn.cli.templates.project_files import files_of  # noqa: E402
+from torvyn.cli.templates.project_template import TEMPLATES  # noqa: E402
 
 ANYTHING: Final = "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"
 

@@ -50,7 +50,7 @@ def missing() -> str | None:
 
 def peers() -> list[Peer]:
     version = TELEGRAF.rpartition("/")[2].replace("@v", " ")
-    return [Peer("Telegraf, disk_write_through", version, _configure, "writes, without fsync")]
+    return [Peer("Telegraf, disk_write_through", version, _configure, "yes, fsync")]
 
 
 def _configure(place: Place) -> Launch:

@@ -47,8 +47,9 @@ LIVE_FIRST: Final = f'{DISK}\norder = "live-first"'
 
 
 def missing() -> str | None:
-    if importlib.util.find_spec("torvyn.components.builtin.source_mqtt") is None:
-        return "this version has no mqtt component"
+    for needed in ("components.builtin.source_mqtt", "components.builtin.sink_http", "durable"):
+        if importlib.util.find_spec(f"torvyn.{needed}") is None:
+            return f"this version of Torvyn has no torvyn.{needed}"
     return None if importlib.util.find_spec("paho") else 'pip install "torvyn[mqtt]"'
 
 

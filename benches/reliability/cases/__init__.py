@@ -14,4 +14,7 @@ QUESTIONS = (
     "api_keys",
     "telemetry",
     "serving",
+    "durable_store",
+    "edge_gateway",
+    "clock_jumps",
 )

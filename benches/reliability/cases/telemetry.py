@@ -6,7 +6,9 @@ import asyncio
 import socket
 import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from benches.reliability.case import Case, Measurement
@@ -69,6 +71,47 @@ def lost(rounds: int) -> Measurement:
     return Measurement(sum(counts), counts, f"{ANSWERS} spans per round, sent after it came back")
 
 
+def _spooled(folder: Path, spans: int, size_bytes: int) -> tuple[int, int]:
+    """One process puts spans while the collector is away, another one sends them: how many of them
+    arrive, and how many are counted as dropped."""
+    from collector import running_collector
+    from torvyn.observe.otlp import OtlpExporter
+    from torvyn.observe.spans import Span
+    from torvyn.protocol.traceparent import begin
+
+    port, options = _free_port(), {"spool": folder / "spool.db", "spool_bytes": 2 << 20}
+    url = f"http://127.0.0.1:{port}"
+    first = OtlpExporter(url, capacity=spans, batch=20, every_s=0.01, close_s=30.0, **options)
+    for number in range(spans):
+        first.put(Span(begin(), "answer", 1, 2, {"number": number, "text": "x" * size_bytes}))
+    first.close()
+    with running_collector(port) as collector:
+        second = OtlpExporter(url, every_s=0.01, close_s=30.0, **options)
+        collector.until(spans - first.dropped)
+        second.close()
+    numbers = [span["attributes"]["number"] for span in collector.spans]
+    assert numbers == sorted(numbers)
+    return len(set(numbers)), first.dropped + second.dropped
+
+
+def restarted(rounds: int) -> Measurement:
+    return _lost_by_restart(rounds, 10, ANSWERS, "below the limit")
+
+
+def overfull(rounds: int) -> Measurement:
+    return _lost_by_restart(rounds, 1000, 4 * ANSWERS, "four times the limit")
+
+
+def _lost_by_restart(rounds: int, size_bytes: int, spans: int, detail: str) -> Measurement:
+    _prepare()
+    wrong = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            arrived, dropped = _spooled(Path(folder), spans, size_bytes)
+        wrong.append(float(abs(spans - arrived - dropped) + (dropped if size_bytes < 100 else 0)))
+    return Measurement(sum(wrong), wrong, f"{spans} spans per round, {detail}")
+
+
 def slower(rounds: int) -> Measurement:
     _prepare()
     from collector import running_collector
@@ -103,6 +146,22 @@ CASES = [
         0,
         "spans lost",
         lost,
+    ),
+    Case(
+        "telemetry.restart",
+        "the collector is unreachable, and the process ends",
+        "spooled on disk, sent in order by the next process",
+        0,
+        "spans lost",
+        restarted,
+    ),
+    Case(
+        "telemetry.overfull",
+        "the same, with more than the spool holds",
+        "the oldest are dropped",
+        0,
+        "spans neither sent nor counted as dropped",
+        overfull,
     ),
     Case("telemetry.slower", "the same", "closed port", 1.1, "x the time of an answer", slower),
 ]

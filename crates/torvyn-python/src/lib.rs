@@ -32,6 +32,8 @@ mod _native {
     #[pymodule_export]
     use super::flow::clock::ManualClock;
     #[pymodule_export]
+    use super::flow::edge_log::{PyBell, PyEdgeLog, PyReceipts};
+    #[pymodule_export]
     use super::flow::pool::Workers;
     #[pymodule_export]
     use super::flow::port::Port;

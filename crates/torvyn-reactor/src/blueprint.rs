@@ -2,6 +2,7 @@
 
 use torvyn_stream::{Element, Policy, StageError};
 
+use crate::checkpoints::Checkpoints;
 use crate::node::Node;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,4 +64,5 @@ pub struct Blueprint {
     pub annotate: Option<Annotate>,
     pub timing: Timing,
     pub on_error: Option<OnError>,
+    pub checkpoints: Option<Checkpoints>,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use torvyn_stream::{Answers, Element, Emission, End, Outbox, Queue};
 
 use crate::blueprint::{Annotate, Blueprint, EdgeSpec, OnError, Timing};
+use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::edges::{Accepts, Edge, Edges};
 use crate::node::Node;
@@ -54,6 +55,7 @@ pub struct Core {
     pub annotate: Option<Annotate>,
     pub on_error: Option<OnError>,
     pub tracer: Option<Box<Tracer>>,
+    pub checkpoint: Option<Box<Checkpoints>>,
 }
 
 impl Core {
@@ -97,6 +99,7 @@ impl Core {
             annotate: blueprint.annotate,
             on_error: blueprint.on_error,
             tracer: None,
+            checkpoint: blueprint.checkpoints.map(Box::new),
         }
     }
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use torvyn_stream::{Element, Emission, End, ErrorKind, StageError};
+use torvyn_stream::{AckLog, Element, Emission, End, ErrorKind, StageError};
 
 use crate::blueprint::Blueprint;
 use crate::clock::Clock;
@@ -43,6 +43,8 @@ pub struct Flow {
     driver: Mutex<Driver>,
     end_hook: Mutex<Option<Hook>>,
     clock: Clock,
+    /// The acknowledgements of the sources that ask for them, by node.
+    acks: Box<[Option<Arc<AckLog>>]>,
     /// The earliest alarm the pool has set for this flow; 0 for none.
     pub(crate) alarm_ns: AtomicU64,
 }
@@ -74,6 +76,7 @@ impl Flow {
             })
             .collect();
         let hosted = blueprint.hosted;
+        let acks = blueprint.nodes.iter().map(|node| node.acks.clone()).collect();
         let core = Core::new(blueprint, shared.clone(), clock.clone());
         let flow = Arc::new(Self {
             shared,
@@ -83,6 +86,7 @@ impl Flow {
             driver: Mutex::default(),
             end_hook: Mutex::default(),
             clock,
+            acks,
             alarm_ns: AtomicU64::new(0),
         });
         for offload in offloads {
@@ -266,6 +270,11 @@ impl Flow {
     /// How many settled elements the source at `node` has not been told about.
     pub fn take_acknowledgements(&self, node: usize) -> u64 {
         self.with_core(|core| core.take_acknowledgements(node)).unwrap_or(0)
+    }
+
+    /// The acknowledgements of the source at `node`, if it asks for them.
+    pub fn acks(&self, node: usize) -> Option<&Arc<AckLog>> {
+        self.acks.get(node)?.as_ref()
     }
 
     /// Counts outputs that were taken from the exit and not read.

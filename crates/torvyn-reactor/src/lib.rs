@@ -4,6 +4,7 @@
 //! thread may use its `SharedState` (counters, requests) at any time. No host code runs under a native lock.
 
 pub mod blueprint;
+pub mod checkpoints;
 pub mod clock;
 mod core;
 mod edges;
@@ -20,6 +21,7 @@ pub mod wake_pipe;
 pub mod workers;
 
 pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
+pub use checkpoints::{Checkpoints, CutRequests};
 pub use clock::Clock;
 pub use flow::{Driver, Flow, Status};
 pub use node::{Node, Worker};

@@ -61,6 +61,11 @@ impl ContentType {
         WELL_KNOWN.iter().position(|known| *known == name).map(|index| Self(index as u16))
     }
 
+    /// The position of a well-known type, which never changes.
+    pub fn index(self) -> u16 {
+        self.0
+    }
+
     /// The name of a well-known type.
     pub fn name(self) -> Option<&'static str> {
         WELL_KNOWN.get(usize::from(self.0)).copied()
@@ -84,6 +89,12 @@ impl ContentName {
             return Some(Self::WellKnown(known));
         }
         (name.len() <= LONGEST_NAME).then(|| Self::Other(Arc::from(name)))
+    }
+
+    /// The well-known type at a position.
+    pub fn well_known(index: u16) -> Option<Self> {
+        let content_type = ContentType(index);
+        content_type.name().map(|_| Self::WellKnown(content_type))
     }
 
     pub fn as_str(&self) -> &str {

@@ -19,6 +19,10 @@ struct Positions {
     open: VecDeque<bool>,
     /// What the source has been told.
     reported: u64,
+    /// Positions are settled by checkpoints: no element carries a receipt.
+    by_checkpoint: bool,
+    /// How many elements were issued, when they carry none.
+    issued: u64,
 }
 
 impl AckLog {
@@ -26,13 +30,23 @@ impl AckLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on elements carry no receipts, and `settle_all` settles them.
+    pub fn settle_by_checkpoint(&self) {
+        self.lock().by_checkpoint = true;
+    }
+
     /// The receipt of the source's next element.
-    pub fn issue(self: &Arc<Self>) -> Receipt {
+    pub fn issue(self: &Arc<Self>) -> Option<Receipt> {
         let mut positions = self.lock();
+        if positions.by_checkpoint {
+            positions.issued += 1;
+            return None;
+        }
         let position = positions.settled + positions.open.len() as u64;
         positions.open.push_back(false);
         drop(positions);
-        Receipt(Arc::new(Kind::Single(Single { log: self.clone(), position, lost: AtomicBool::new(false) })))
+        let single = Single { log: self.clone(), position, lost: AtomicBool::new(false) };
+        Some(Receipt(Arc::new(Kind::Single(single))))
     }
 
     fn settle(&self, position: u64) {
@@ -53,6 +67,17 @@ impl AckLog {
         let news = positions.settled - positions.reported;
         positions.reported = positions.settled;
         news
+    }
+
+    /// How many elements were issued without a receipt.
+    pub fn issued(&self) -> u64 {
+        self.lock().issued
+    }
+
+    /// A checkpoint holds the first `count` elements.
+    pub fn settle_all(&self, count: u64) {
+        let mut positions = self.lock();
+        positions.settled = positions.settled.max(count);
     }
 
     /// How many elements are issued and not settled in order.
@@ -114,7 +139,7 @@ mod tests {
     #[test]
     fn the_last_copy_settles_the_element() {
         let log = Arc::<AckLog>::default();
-        let receipt = log.issue();
+        let receipt = log.issue().expect("a receipt");
         let copy = receipt.clone();
         drop(receipt);
         assert_eq!(log.take_settled(), 0);
@@ -125,7 +150,7 @@ mod tests {
     #[test]
     fn an_element_that_was_left_unread_stops_the_acknowledgements() {
         let log = Arc::<AckLog>::default();
-        let receipts: Vec<_> = (0..3).map(|_| log.issue()).collect();
+        let receipts: Vec<_> = (0..3).filter_map(|_| log.issue()).collect();
         receipts[1].abandon();
         drop(receipts);
         assert_eq!((log.take_settled(), log.unsettled()), (1, 2));
@@ -134,7 +159,7 @@ mod tests {
     #[test]
     fn a_group_settles_all_of_its_members() {
         let log = Arc::<AckLog>::default();
-        let group = Receipt::group((0..5).map(|_| log.issue()).collect());
+        let group = Receipt::group((0..5).filter_map(|_| log.issue()).collect());
         assert_eq!(log.take_settled(), 0);
         drop(group);
         assert_eq!(log.take_settled(), 5);
@@ -143,7 +168,7 @@ mod tests {
     #[test]
     fn a_lost_group_settles_none_of_its_members() {
         let log = Arc::<AckLog>::default();
-        let group = Receipt::group((0..2).map(|_| log.issue()).collect());
+        let group = Receipt::group((0..2).filter_map(|_| log.issue()).collect());
         group.iter().for_each(Receipt::abandon);
         drop(group);
         assert_eq!((log.take_settled(), log.unsettled()), (0, 2));
@@ -153,7 +178,7 @@ mod tests {
         #[test]
         fn acknowledgements_are_the_settled_prefix(order in Just((0..40usize).collect::<Vec<_>>()).prop_shuffle()) {
             let log = Arc::<AckLog>::default();
-            let mut receipts: Vec<_> = order.iter().map(|_| Some(log.issue())).collect();
+            let mut receipts: Vec<_> = order.iter().map(|_| log.issue()).collect();
             let mut told = 0;
             for at in order {
                 receipts[at] = None;

@@ -116,6 +116,12 @@ pub enum Step {
 #[derive(Debug)]
 pub enum Pull {
     Ready(Emission),
+    /// An element that had its sequence number and its time before it left the process.
+    Restored {
+        emission: Emission,
+        sequence: u64,
+        timestamp_ns: u64,
+    },
     /// Nothing until the source is woken, or until the given time.
     Pending(Option<u64>),
     End(End),

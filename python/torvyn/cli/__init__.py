@@ -13,6 +13,7 @@ screen             data to stdout, messages to stderr, as text or as JSON
 summary            the summary of a flow that has ended
 timeline           the calls of a traced flow, grouped by element
 memory_warnings    warns of flows that may use more memory than there is
+store_warnings     warns of stored data that is damaged
 supervision        flows that systemd runs: messages, health
 foreground_run     a flow that runs while a person waits: signals and pipes
 stdout_redirect    sends what components print to stderr

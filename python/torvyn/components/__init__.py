@@ -4,16 +4,21 @@ builtin      the components, one file each: `role_name.py`
 spec         the spec of a component: name, summary, options
 config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
+identity     what identifies an element in every run of its flow
 retry        repeats a call while the other side is away
 event_time   event time from fields, and the wall clock
 keys         one component per key
 windows      the state of `window`
+join_side    the waiting elements of an input of `join`
 json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
 packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
+client_tls   TLS of components that connect to a server
+http         HTTP, for the source and the sink of that name
 mqtt         MQTT, for the source and the sink of that name
+template     a text with the fields of an element
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
@@ -31,9 +36,13 @@ BUILTINS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.source_csv:Csv",
     "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
     "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
+    "http": "torvyn.components.builtin.source_http:Http",
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
     "nats": "torvyn.components.builtin.source_nats:Nats",
+    "opcua": "torvyn.components.builtin.source_opcua:OpcUa",
+    "serial": "torvyn.components.builtin.source_serial:Serial",
+    "modbus": "torvyn.components.builtin.source_modbus:Modbus",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -43,6 +52,7 @@ BUILTINS: Final[dict[str, str]] = {
     "sentence": "torvyn.components.builtin.aggregator_sentence:Sentence",
     "batch": "torvyn.components.builtin.aggregator_batch:Batch",
     "window": "torvyn.components.builtin.aggregator_window:Window",
+    "join": "torvyn.components.builtin.aggregator_join:Join",
     "console": "torvyn.components.builtin.sink_console:Console",
     "response": "torvyn.components.builtin.sink_response:ResponseSink",
     "file": "torvyn.components.builtin.sink_file:File",
@@ -55,9 +65,12 @@ SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
     "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
     "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
+    "http": "torvyn.components.builtin.sink_http:Http",
     "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
     "udp": "torvyn.components.builtin.sink_udp:Udp",
     "nats": "torvyn.components.builtin.sink_nats:Nats",
+    "serial": "torvyn.components.builtin.sink_serial:Serial",
+    "modbus": "torvyn.components.builtin.sink_modbus:Modbus",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 

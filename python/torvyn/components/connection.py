@@ -28,7 +28,7 @@ LONGEST_DELAY_S: Final = 60.0
 
 class ConnectionState(TextEnum):
     CONNECTING = "connecting"
-    """The first attempt has not ended yet."""
+    """The first attempt has not ended yet, or not begun."""
     CONNECTED = "connected"
     WAITING = "waiting"
     """There is no connection. The component tries again, with growing delays."""
@@ -51,7 +51,7 @@ class ConnectionStatus:
     failures: int
     """How often it was lost, or could not be established."""
     away_s: float
-    """The seconds without a connection, since the first attempt."""
+    """The seconds in which it was waiting."""
 
 
 class Connection:
@@ -121,7 +121,8 @@ class Connection:
 
     @property
     def _is_away(self) -> bool:
-        return self._state in (ConnectionState.CONNECTING, ConnectionState.WAITING)
+        # Not while connecting: a sink that connects with its first element may have none yet.
+        return self._state is ConnectionState.WAITING
 
     def _enter(self, state: ConnectionState) -> float:
         """Changes the state; returns how long the last one held."""

@@ -101,10 +101,12 @@ def render_time(unix_ns: int) -> str:
 
 def time_reader(field: str, unit: str) -> Callable[[dict[str, Any]], int]:
     """A function that reads the event time of a record; it raises `InvalidInput`."""
-    is_plain = "." not in field
+    is_plain, takes_seconds = "." not in field, unit in ("auto", "s")
 
     def read(record: dict[str, Any]) -> int:
         value = record.get(field, MISSING) if is_plain else get_field(record, field)
+        if takes_seconds and type(value) is float and 0.0 < value < 1e11:
+            return round(value * 1e9)
         if value is MISSING:
             raise InvalidInput(f"the time field `{field}` is missing")
         try:

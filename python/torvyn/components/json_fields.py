@@ -34,14 +34,26 @@ def _reject_constant(name: str) -> Any:
 
 # Built once: `json.loads` and `json.dumps` with options build one per call, at half of their cost.
 _DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
+_SCAN: Final[Any] = _DECODER.scan_once  # type: ignore[attr-defined]
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _ASCII_ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
+
+def _decode(text: str) -> Any:
+    try:
+        # Nearly every text is one value without white space around it; then no search is needed.
+        value, end = _SCAN(text, 0)
+        if end == len(text):
+            return value
+    except StopIteration:
+        pass
+    return _DECODER.decode(text)
 
 
 def parse_json(text: str) -> Any:
     """Parses JSON; NaN and Infinity are errors."""
     try:
-        return _DECODER.decode(text)
+        return _decode(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         reason = "a byte order mark" if text.startswith("\ufeff") else error.msg

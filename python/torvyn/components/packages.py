@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Any
 
 from torvyn.errors import MissingError
@@ -19,3 +20,10 @@ def import_package(module: str, component: str, extra: str) -> Any:
             f"`{component}` needs the package `{missing.partition('.')[0]}`",
             hint=f"install it: pip install 'torvyn[{extra}]'",
         ) from error
+
+
+def quiet_logger(name: str) -> None:
+    """For a library that logs each failed try: the connection reports a failure once."""
+    library = logging.getLogger(name)
+    if library.level == logging.NOTSET:
+        library.setLevel(logging.CRITICAL)

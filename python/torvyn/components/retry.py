@@ -49,6 +49,8 @@ class RetryLoop:
         """The result of the first attempt that raises none of the errors. Raises `Unavailable` when
         the loop is stopped."""
         while True:
+            if self.is_stopped:
+                raise Unavailable("the flow has ended")
             try:
                 result = attempt()
             except errors as error:
@@ -73,6 +75,9 @@ class RetryLoop:
 
 def describe(error: Exception) -> str:
     """The reason in a few words."""
+    if type(error).__module__ == "ssl":
+        why = getattr(error, "verify_message", None)
+        return f"certificate verify failed: {why}" if why else f"TLS: {error}"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         # The text of an asyncio error names the call, not the reason.
         return os.strerror(error.errno).lower()

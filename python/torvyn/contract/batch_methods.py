@@ -23,7 +23,7 @@ def batch_method_of(component: type[Component] | Component, role: str) -> str | 
     return None
 
 
-def has_single_method(component: Component, role: str) -> bool:
+def has_single_method(component: type[Component] | Component, role: str) -> bool:
     """Whether it has its role's method, and not only the batch method."""
     name = METHODS[role]
     found = next((names[name] for names in namespaces(component) if name in names), None)

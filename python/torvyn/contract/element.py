@@ -31,12 +31,15 @@ class Context:
     """The monotonic time at which the flow is cancelled, or None."""
     request_id: str | None = None
     """The id of the request that the flow answers, if any."""
+    epoch: str = ""
+    """The identity of the store of a flow with durable edges: with an element's sequence number, a
+    key that stays the same in every run."""
     redact: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
     """Removes the secrets of the flow's configuration from a text; None if it has none."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The secrets that `redact` knows must not leave the process.
-        names = ("flow_id", "flow_name", "trace_id", "deadline_ns", "request_id")
+        names = ("flow_id", "flow_name", "trace_id", "deadline_ns", "request_id", "epoch")
         return (Context, tuple(getattr(self, name) for name in names))
 
 

@@ -13,6 +13,8 @@ from torvyn.contract.element import Element
 
 Priority: TypeAlias = Literal["critical", "high", "normal", "low", "background"]
 Backpressure: TypeAlias = Literal["block", "drop-oldest", "drop-newest", "error"]
+Carrier: TypeAlias = Literal["memory", "disk"]
+Order: TypeAlias = Literal["oldest-first", "live-first"]
 RunMode: TypeAlias = Literal["inline", "async", "thread"]
 PolicyName: TypeAlias = Literal["fail-fast", "skip", "retry", "dead-letter"]
 LastResort: TypeAlias = Literal["fail-fast", "skip", "dead-letter"]
@@ -41,6 +43,7 @@ class NodeOptions(TypedDict, total=False):
     max_memory_bytes: int | None
     call_timeout_s: float | None
     init_timeout_s: float | None
+    cpu_share: float | None
     fuel: int | None
     deterministic: bool | None
     seed: int | None
@@ -59,6 +62,11 @@ class EdgeOptions(TypedDict, total=False):
     queue_bytes: int | None
     backpressure: Backpressure | None
     low_watermark: float | None
+    carrier: Carrier | None
+    max_bytes: int | None
+    max_age_s: float | None
+    order: Order | None
+    drain_rate: int | None
 
 
 class FlowOptions(TypedDict, total=False):
@@ -67,6 +75,9 @@ class FlowOptions(TypedDict, total=False):
     name: str
     priority: Priority | None
     deadline_s: float | None
+    checkpoint_s: float | None
+    max_memory_bytes: int | None
+    cpu_share: float | None
     queue_bytes: int | None
     backpressure: Backpressure | None
     on_error: OnError | None

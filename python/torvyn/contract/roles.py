@@ -43,6 +43,9 @@ class Component:
     """The plural noun for the outputs in summaries; for a sink, for its inputs."""
     run: RunMode | None = None
     """`inline`, `async` or `thread`; None: determined by the methods."""
+    waits_without_limit: ClassVar[bool] = False
+    """Whether its calls wait for something outside, for as long as that is away. `call_timeout`
+    then limits them only if the node sets it."""
     config: Any = ""
 
     _node: Any = None
@@ -83,7 +86,9 @@ class _Stateful(Component):
     edge drops its elements, and they are counted."""
     inputs: Iterable[str] = ()
     """The names of the inputs, for a component that tells them apart. An edge names one in
-    `to = "node:input"`, and the method receives it as a second argument."""
+    `to = "node:input"`, and `self.input` is the name for the current element."""
+    input: str = ""
+    """The input of the current element, for a component with `inputs`."""
     key: str | None = None
     """The key of the elements that this component receives, if its node has a `key`."""
 

@@ -13,11 +13,13 @@ catalog      the logs that a database has
 log_state    the account of one log: positions, holes, counts
 log_rows     the rows of one log: append, settle, drop, read, quarantine
 checkpoints  the saved states of segments
+inspection   looks into a store without changing it
 clock        ages by the wall clock and by the time since boot
 disk         the files, and what can go wrong with them
 """
 
 from torvyn.durable.failures import StoreUnavailable
+from torvyn.durable.inspection import StoreReport, inspect_store
 from torvyn.durable.records import (
     MIN_LOG_BYTES,
     Append,
@@ -42,7 +44,9 @@ __all__ = [
     "LogStatistics",
     "LostRange",
     "Row",
+    "StoreReport",
     "StoreState",
     "StoreUnavailable",
     "Transaction",
+    "inspect_store",
 ]

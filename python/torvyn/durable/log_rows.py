@@ -214,6 +214,8 @@ class Page:
     """The positions of rows whose CRC does not fit."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Ranges that should have had rows."""
+    is_last: bool = False
+    """There are no rows behind it."""
 
 
 def read(connection: sqlite3.Connection, state: LogState, after: int, max_bytes: int) -> Page:
@@ -232,6 +234,7 @@ def read(connection: sqlite3.Connection, state: LogState, after: int, max_bytes:
         if size >= max_bytes:
             return page
     page.gaps += state.uncovered(expected, state.next - 1)
+    page.is_last = True
     return page
 
 

@@ -171,6 +171,12 @@ class DurableStore:
         with self._lock:
             return self._session.attempt(move)
 
+    def note_read(self, log: str, up_to: int) -> None:
+        """The elements up to here were delivered without a read: no policy drops them any more."""
+        with self._lock:
+            state = self._states[log]
+            state.read_up_to = max(state.read_up_to, up_to)
+
     def next_sequence(self, log: str) -> int:
         """The sequence number of the next element."""
         return self._states[log].next

@@ -13,10 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from torvyn.components import ENGINES
-from torvyn.link.plan import ComponentRef, RuntimePlan
+from torvyn.link.plan import ComponentRef, RuntimePlan, TelemetryPlan
 from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 
+DEFAULT_CHECKPOINT_S: Final = 1.0
+"""How often a flow with a durable edge saves the states of its components, unless it says so."""
+UNLIMITED_S: Final = 1e9
+"""The `call_timeout` of components whose calls may wait without limit: thirty years."""
+GRPC_ENDPOINT: Final = "http://127.0.0.1:4317"
+"""The default for gRPC: collectors have a port per protocol."""
 _RUNTIME_FIELDS: Final = {field.name for field in fields(RuntimePlan)}
 
 
@@ -67,6 +73,33 @@ def _read(settings: Settings) -> Defaults:
 def audit_file(settings: Settings, folder: Path) -> str:
     """The absolute path of the audit file; the process may change its folder later."""
     return _absolute(os.getcwd(), str(folder), settings["security.audit_file"])
+
+
+def state_dir(settings: Settings, folder: Path) -> str:
+    """The absolute path of the folder for stored elements and checkpoints."""
+    return _absolute(os.getcwd(), str(folder), settings["runtime.state_dir"])
+
+
+def telemetry_plan(settings: Settings, folder: Path) -> TelemetryPlan | None:
+    """None if nothing is exported."""
+    exporter = settings["observability.exporter"]
+    if exporter == "none" or settings["observability.level"] == "off":
+        return None
+    endpoint, protocol = settings["observability.endpoint"], exporter.removeprefix("otlp-")
+    if protocol == "grpc" and settings.values["observability.endpoint"].origin == "default":
+        endpoint = GRPC_ENDPOINT
+    return TelemetryPlan(
+        protocol=protocol,
+        endpoint=endpoint,
+        headers=settings["observability.headers"],
+        sample_rate=settings["observability.sample_rate"],
+        latency_promote_s=settings["observability.latency_promote"],
+        metrics_interval_s=settings["observability.metrics_interval"],
+        max_spool_bytes=settings["observability.max_spool"],
+        folder=_absolute(
+            os.getcwd(), str(folder), str(Path(settings["runtime.state_dir"], "telemetry"))
+        ),
+    )
 
 
 @lru_cache

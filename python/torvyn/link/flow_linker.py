@@ -10,13 +10,20 @@ from typing import Any, Final
 
 from torvyn.contract.inspection import is_instance
 from torvyn.errors import LinkError, Location
+from torvyn.link.checks.budgets import check_budgets
 from torvyn.link.checks.requests import check_requests
 from torvyn.link.checks.router_ports import check_router_ports
 from torvyn.link.checks.topology import Graph, check_topology, order
 from torvyn.link.component_loader import Library
 from torvyn.link.component_traits import ERROR, INPUT, OUTPUT
 from torvyn.link.dead_letters import DeadLetters
-from torvyn.link.defaults import audit_file, defaults_of
+from torvyn.link.defaults import (
+    DEFAULT_CHECKPOINT_S,
+    audit_file,
+    defaults_of,
+    state_dir,
+    telemetry_plan,
+)
 from torvyn.link.node_linker import NodeLinker
 from torvyn.link.option_values import near, place_of, value_of
 from torvyn.link.plan import EdgePlan, NodePlan, Plan
@@ -29,7 +36,15 @@ from torvyn.manifest.schema.tables import EDGE, FLOW
 _LIBRARY: Final = Library()
 _QUEUE: Final = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}
 """The options of a flow's queues, and their names in a Plan."""
-_EDGE: Final = {**_QUEUE, "low_watermark": "low_watermark"}
+_EDGE: Final = {
+    **_QUEUE,
+    "low_watermark": "low_watermark",
+    "carrier": "carrier",
+    "max_bytes": "max_bytes",
+    "max_age": "max_age_s",
+    "order": "order",
+    "drain_rate": "drain_rate",
+}
 
 
 def link_flow(
@@ -91,7 +106,9 @@ class FlowLinker:
             check_router_ports(self._nodes, flow.nodes, self._edges, self._path, self._problems)
             check_requests(self._nodes, self._edges, self._problems)
         check_topology(self._graph(), self._problems, open_start=open_start, open_end=open_end)
-        return self._plan()
+        plan = self._plan()
+        check_budgets(plan, flow.location or Location(path=self._path), self._problems)
+        return plan
 
     def _value(self, name: str) -> Any:
         return value_of(FLOW, name, self._flow, self._path, self._problems)
@@ -104,7 +121,7 @@ class FlowLinker:
         options = {
             field: value_of(EDGE, name, edge, path, self._problems)
             for name, field in _EDGE.items()
-            if getattr(edge, name) is not None
+            if getattr(edge, EDGE.by_name[name].attribute) is not None
         }
         if not is_known:
             self._is_complete = False
@@ -187,6 +204,8 @@ class FlowLinker:
         nodes = {name: node for name, node in self._nodes.items() if node is not None}
         nodes |= self._dead_letters.sinks
         settings = self._settings
+        is_durable = any(edge.carrier != "memory" for edge in self._edges)
+        checkpoint_s = self._value("checkpoint") or (DEFAULT_CHECKPOINT_S if is_durable else None)
         return Plan(
             name=self._flow.name,
             nodes=tuple(nodes[name] for name in order(nodes, self._edges) if name in nodes),
@@ -194,10 +213,15 @@ class FlowLinker:
             description=self._flow.description or "",
             priority=self._value("priority") or FLOW.default("priority"),
             deadline_s=self._value("deadline"),
+            max_memory_bytes=self._value("max_memory"),
+            cpu_share=self._value("cpu_share"),
             runtime=self._defaults.runtime,
             observability=settings["observability.level"],
             audit=settings["security.audit"],
             audit_file=audit_file(settings, self._library.folder),
+            checkpoint_s=checkpoint_s,
+            state_dir=state_dir(settings, self._library.folder) if checkpoint_s else "",
+            telemetry=telemetry_plan(settings, self._library.folder),
             warnings=self._problems.warnings(),
             secrets=frozenset(self._problems.secrets),
         )

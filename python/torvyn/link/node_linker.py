@@ -31,7 +31,7 @@ from torvyn.link.component_traits import (
     ports_of,
     role_of,
 )
-from torvyn.link.defaults import Defaults
+from torvyn.link.defaults import UNLIMITED_S, Defaults
 from torvyn.link.option_values import place_of, value_of
 from torvyn.link.plan import ComponentRef, ErrorPolicy, NodePlan
 from torvyn.manifest.problems import Problems, quoted, suggestion
@@ -100,7 +100,8 @@ class NodeLinker:
             inputs=inputs_of(component, role),
             on_error=policy,
             location=record.location,
-            **self._limits(record, loaded.ref, path, problems),
+            cpu_share=value_of(NODE, "cpu_share", record, path, problems),
+            **self._limits(record, loaded, path, problems),
             **key_options(record, component, role, path, problems),
             **self._guest_options(record, loaded, path, problems),
         )
@@ -130,11 +131,14 @@ class NodeLinker:
         return {"fuel": values["fuel"], "seed": seed, "grants": grants}
 
     def _limits(
-        self, record: NodeRecord, ref: ComponentRef, path: str, problems: Problems
+        self, record: NodeRecord, loaded: LoadedComponent, path: str, problems: Problems
     ) -> dict[str, Any]:
+        limits = self._defaults.limits(loaded.ref)
+        if read_attribute(loaded.component, "waits_without_limit"):
+            limits = {**limits, "call_timeout": UNLIMITED_S}
         return {
             NODE.by_name[name].attribute: value_of(NODE, name, record, path, problems) or default
-            for name, default in self._defaults.limits(ref).items()
+            for name, default in limits.items()
         }
 
     def _find(

@@ -73,6 +73,8 @@ class NodePlan:
     max_memory_bytes: int
     call_timeout_s: float
     init_timeout_s: float | None
+    cpu_share: float | None = None
+    """The CPU time that its calls may use, in CPUs; None means no limit."""
     fuel: int | None = None
     """The instructions that a sandboxed call may execute; None means no limit but its time."""
     seed: int | None = None
@@ -98,6 +100,13 @@ class EdgePlan:
     backpressure: str = EDGE.default("backpressure")
     """`block`, `drop-oldest`, `drop-newest` or `error`."""
     low_watermark: float = EDGE.default("low_watermark")
+    carrier: str = EDGE.default("carrier")
+    """`memory` or `disk`."""
+    max_bytes: int = EDGE.default("max_bytes")
+    max_age_s: float | None = None
+    order: str = EDGE.default("order")
+    """`oldest-first` or `live-first`."""
+    drain_rate: int | None = None
     input: str = "input"
     """The input of the target that it leads to."""
     location: Location | None = field(default=None, compare=False)
@@ -116,6 +125,23 @@ class RuntimePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetryPlan:
+    """Where spans and metrics are sent."""
+
+    protocol: str
+    """`http` or `grpc`."""
+    endpoint: str
+    headers: str = field(repr=False)
+    """Of each request; they may be secret."""
+    sample_rate: float
+    latency_promote_s: float
+    metrics_interval_s: float
+    max_spool_bytes: int
+    folder: str
+    """The folder of what could not be sent yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One flow, ready for the reactor. `nodes` are in topological order, sources first."""
 
@@ -131,6 +157,16 @@ class Plan:
     audit: str
     """`none`, `stdout` or `file`."""
     audit_file: str
+    checkpoint_s: float | None = None
+    """How often the states of components are saved; None means never."""
+    state_dir: str = ""
+    """The folder of stored elements and checkpoints; empty in a program that names none."""
+    telemetry: TelemetryPlan | None = None
+    """None if nothing is exported."""
+    max_memory_bytes: int | None = None
+    """The memory that its nodes and queues may use together; None means no limit."""
+    cpu_share: float | None = None
+    """The CPU time that its nodes may use together, in CPUs; None means no limit."""
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
     """Problems of the flow that do not stop it."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)

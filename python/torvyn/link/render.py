@@ -13,6 +13,10 @@ def render_plan(plan: Plan) -> str:
     head = f"flow {plan.name}, priority {plan.priority}"
     if plan.deadline_s is not None:
         head += f", deadline {render_duration(plan.deadline_s)}"
+    if plan.max_memory_bytes is not None:
+        head += f", memory {render_size(plan.max_memory_bytes)}"
+    if plan.cpu_share is not None:
+        head += f", CPU share {plan.cpu_share:g}"
     lines = [head, *([f"  {plan.description}"] if plan.description else [])]
     lines += ["", "nodes", *_columns([_node(plan, node) for node in plan.nodes])]
     if plan.edges:
@@ -26,6 +30,8 @@ def _node(plan: Plan, node: NodePlan) -> tuple[str, ...]:
     notes = [f"config {_short(plan.redact(node.config))}"] if node.config else []
     if node.role == "router":
         notes.append(f"ports {', '.join(node.ports)}")
+    if node.cpu_share is not None:
+        notes.append(f"CPU share {node.cpu_share:g}")
     if node.on_error.policy != "fail-fast":
         notes.append(f"on error {node.on_error.policy}")
     return (node.name, node.role, f"{node.component.name}{source}", node.run, "; ".join(notes))

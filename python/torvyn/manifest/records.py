@@ -56,6 +56,7 @@ class NodeRecord(Record):
     max_memory_bytes: int | None = None
     call_timeout_s: float | None = None
     init_timeout_s: float | None = None
+    cpu_share: float | None = None
     fuel: int | None = None
     deterministic: bool | None = None
     seed: int | None = None
@@ -92,6 +93,11 @@ class EdgeRecord(Record):
     queue_bytes: int | None = None
     backpressure: str | None = None
     low_watermark: float | None = None
+    carrier: str | None = None
+    max_bytes: int | None = None
+    max_age_s: float | None = None
+    order: str | None = None
+    drain_rate: int | None = None
 
 
 @dataclass(slots=True)
@@ -100,6 +106,9 @@ class FlowRecord(Record):
     description: str | None = None
     priority: str | None = None
     deadline_s: float | None = None
+    checkpoint_s: float | None = None
+    max_memory_bytes: int | None = None
+    cpu_share: float | None = None
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None
@@ -120,6 +129,7 @@ class RuntimeRecord(Record):
     drain_timeout_s: float | None = None
     max_silence_s: float | None = None
     cache_dir: str | None = None
+    state_dir: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +137,9 @@ class ObservabilityRecord(Record):
     level: str | None = None
     exporter: str | None = None
     endpoint: str | None = None
+    headers: str | None = None
+    metrics_interval_s: float | None = None
+    max_spool_bytes: int | None = None
     sample_rate: float | None = None
     latency_promote_s: float | None = None
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from torvyn.engine.timing import otel
 from torvyn.errors import TorvynError
+from torvyn.observe.metrics import Collect
 from torvyn.protocol.traceparent import Trace
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer import Answer
-    from torvyn.manifest import Settings
 
 _REQUEST_FIELDS: Final = ("max_tokens", "temperature", "top_p", "seed")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One answer."""
+    """One answer, or one run of a flow."""
 
     trace: Trace
     name: str
@@ -34,15 +34,23 @@ class Span:
     error: str | None = None
     """The error code, if the answer failed."""
     message: str = ""
+    kind: str = "server"
+    """`server` for a request that was answered, `internal` for other work."""
 
 
 class Exporter(Protocol):
-    """Sends spans; `put` never blocks."""
+    """Sends spans and metrics; `put` never blocks."""
 
-    sent: int
-    dropped: int
+    @property
+    def sent(self) -> int: ...
+
+    @property
+    def dropped(self) -> int: ...
 
     def put(self, span: Span) -> None: ...
+
+    def collect(self, collect: Collect) -> None:
+        """Metrics to send from time to time."""
 
     def close(self) -> None: ...
 
@@ -58,19 +66,6 @@ class Tracer:
         self.exporter = exporter
         self.sample_rate = sample_rate
         self._promote_s = latency_promote_s
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self | None:
-        """A tracer for `[observability]`; None if tracing is off."""
-        if settings["observability.exporter"] == "none" or settings["observability.level"] == "off":
-            return None
-        from torvyn.observe.otlp import OtlpExporter
-
-        return cls(
-            OtlpExporter(settings["observability.endpoint"]),
-            sample_rate=settings["observability.sample_rate"],
-            latency_promote_s=settings["observability.latency_promote"],
-        )
 
     def record_answer(
         self,

@@ -17,7 +17,8 @@ from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord
 from torvyn.reactor.flow_feed import FlowFeed
-from torvyn.reactor.statistics import Statistics, empty_statistics
+from torvyn.reactor.native_statistics import empty_statistics
+from torvyn.reactor.statistics import Statistics
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock
@@ -41,6 +42,9 @@ class Flow(FlowFeed):
         name: str = "main",
         priority: Priority | None = None,
         deadline_s: float | None = None,
+        checkpoint_s: float | None = None,
+        max_memory_bytes: int | None = None,
+        cpu_share: float | None = None,
         queue_depth: int | None = None,
         queue_bytes: int | None = None,
         backpressure: Backpressure | None = None,
@@ -52,6 +56,8 @@ class Flow(FlowFeed):
         self._clock = clock
         self._limit: int | None = None
         self._trace_limit = 0
+        self.is_fresh = False
+        """Whether the run discards what earlier runs have saved. Set it before the run."""
         self._is_cancelled = False
         self.request_id: str | None = None
         """The request that the flow works for, as in `Element.context`. Set it before the run."""
@@ -59,6 +65,9 @@ class Flow(FlowFeed):
             name,
             priority=priority,
             deadline_s=deadline_s,
+            checkpoint_s=checkpoint_s,
+            max_memory_bytes=max_memory_bytes,
+            cpu_share=cpu_share,
             queue_depth=queue_depth,
             queue_bytes=queue_bytes,
             backpressure=backpressure,
@@ -254,6 +263,7 @@ class Flow(FlowFeed):
                 is_abandonable=is_abandonable,
                 scheduler=scheduler,
                 request_id=self.request_id,
+                is_fresh=self.is_fresh,
             )
             self._execution = execution
         return execution.prepare()

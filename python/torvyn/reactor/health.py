@@ -3,7 +3,7 @@
     moving    an element has moved since the last check
     idle      the flow is empty, and its sources wait for input
     waiting   nothing moves because a component has no connection, and says so
-    stalled   elements are in the flow, and none has moved for too long
+    stalled   a node has elements, and none of them has moved for too long
     silent    the sources have sent nothing for longer than `max_silence`
 
 The last two are failures: a restart may help. It does not help against a network that is away, so a
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from torvyn.components.connection import ConnectionState
-from torvyn.contract.enums import TextEnum
+from torvyn.contract.enums import Role, TextEnum
 from torvyn.reactor.statistics import NodeStatistics, Statistics
 
 
@@ -50,7 +50,7 @@ class FlowHealth:
 
 
 class HealthCheck:
-    """Compares the statistics of a flow with those of the last check."""
+    """Compares the statistics of a flow with those of earlier checks."""
 
     def __init__(
         self,
@@ -62,71 +62,85 @@ class HealthCheck:
         self._max_silence_s = max_silence_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._counts: tuple[int, ...] = ()
+        self._counts: dict[str, tuple[int, ...]] = {}
+        self._moved_s: dict[str, float] = {}
+        """When each node was last seen to have moved."""
         self._produced = 0
-        self._moved_s = self._sent_s = clock()
+        self._sent_s = clock()
 
     def check(self, statistics: Statistics) -> FlowHealth:
         """From any thread."""
         with self._lock:
-            return self._check(statistics)
+            return self._check(statistics, self._clock())
 
-    def _check(self, statistics: Statistics) -> FlowHealth:
-        now_s, counts = self._clock(), _counts(statistics)
-        has_moved = counts != self._counts
-        if has_moved:
-            self._counts, self._moved_s = counts, now_s
+    def _check(self, statistics: Statistics, now_s: float) -> FlowHealth:
+        has_moved = self._note_moves(statistics, now_s)
         if statistics.produced != self._produced:
             self._produced, self._sent_s = statistics.produced, now_s
-        still_s = now_s - self._moved_s
-        if (away := _without_connection(statistics)) is not None and not has_moved:
-            return FlowHealth(HealthState.WAITING, still_s, *away)
-        if self._max_silence_s is not None and now_s - self._sent_s >= self._max_silence_s:
-            reason = f"the sources have sent nothing for {now_s - self._sent_s:.0f} s"
+        still_s = now_s - max(self._moved_s.values(), default=now_s)
+        silent_s = now_s - self._sent_s
+        holders = _holders(statistics)
+        stuck = next((n for n in holders if now_s - self._moved_s[n.name] >= self._stall_s), None)
+        if stuck is not None:
+            return self._stuck(stuck, now_s)
+        away = next((node for node in statistics.nodes.values() if _is_away(node)), None)
+        if away is not None and not has_moved:
+            return FlowHealth(HealthState.WAITING, still_s, away.name, _away_reason(away))
+        if self._max_silence_s is not None and silent_s >= self._max_silence_s:
+            reason = f"the sources have sent nothing for {silent_s:.0f} s"
             return FlowHealth(HealthState.SILENT, still_s, _source(statistics), reason)
-        if has_moved:
-            return FlowHealth(HealthState.MOVING, 0.0)
-        node = _holder(statistics)
-        if node is None:
-            return FlowHealth(HealthState.IDLE, still_s)
-        if still_s < self._stall_s:
-            return FlowHealth(HealthState.MOVING, still_s, node)
-        reason = f"node `{node}` has moved no element for {still_s:.0f} s"
-        return FlowHealth(HealthState.STALLED, still_s, node, reason)
+        if has_moved or holders:
+            return FlowHealth(HealthState.MOVING, still_s, holders[0].name if holders else None)
+        return FlowHealth(HealthState.IDLE, still_s)
 
+    def _note_moves(self, statistics: Statistics, now_s: float) -> bool:
+        """Whether an element has moved since the last check."""
+        has_moved = False
+        for name, node in statistics.nodes.items():
+            counts = (node.received, node.emitted, _concluded(node), node.errors, node.retried)
+            if self._counts.get(name) != counts:
+                self._counts[name], self._moved_s[name] = counts, now_s
+                has_moved = True
+        return has_moved
 
-def _counts(statistics: Statistics) -> tuple[int, ...]:
-    """Everything that changes when an element moves."""
-    nodes = statistics.nodes.values()
-    moved = [count for node in nodes for count in (node.received, node.emitted, _concluded(node))]
-    tries = [count for node in nodes for count in (node.errors, node.retried)]
-    edges = [count for edge in statistics.edges for count in (edge.entered, edge.taken)]
-    return (*moved, *tries, *edges)
+    def _stuck(self, node: NodeStatistics, now_s: float) -> FlowHealth:
+        """The other nodes may move: a disk, or a queue that drops, takes what they send."""
+        still_s = now_s - self._moved_s[node.name]
+        if _is_away(node):
+            return FlowHealth(HealthState.WAITING, still_s, node.name, _away_reason(node))
+        reason = f"node `{node.name}` has moved no element for {still_s:.0f} s"
+        return FlowHealth(HealthState.STALLED, still_s, node.name, reason)
 
 
 def _concluded(node: NodeStatistics) -> int:
     return node.passed + node.filtered + node.failed + node.dead_lettered + node.absorbed
 
 
-def _holder(statistics: Statistics) -> str | None:
-    """The node nearest to the sinks that has an element, or has one waiting before it."""
+def _holders(statistics: Statistics) -> list[NodeStatistics]:
+    """The nodes that have an element, or have one waiting before them; those nearest to the sinks
+    first, because they are what the others wait for."""
     waiting = {edge.target for edge in statistics.edges if edge.unread}
-    for node in reversed(statistics.nodes.values()):
-        # `unread` is as old as the last turn; the other counters are not.
-        if node.received > _concluded(node) or node.unread or node.name in waiting:
-            return node.name
-    return None
+    nodes = reversed(statistics.nodes.values())
+    return [node for node in nodes if node.name in waiting or _has_element(node)]
 
 
-def _without_connection(statistics: Statistics) -> tuple[str, str] | None:
-    """The name of a node that has no connection, and why."""
-    for node in statistics.nodes.values():
-        status = node.connection
-        if status is not None and status.state in _AWAY:
-            return node.name, f"node `{node.name}` has no connection to {status.address}"
-    return None
+def _has_element(node: NodeStatistics) -> bool:
+    if node.role == Role.FILTER and node.held_bytes:
+        # It holds elements back until the next one comes, which is its right.
+        return False
+    # `unread` is as old as the last turn; the other counters are not.
+    return node.received > _concluded(node) or node.unread > 0
+
+
+def _is_away(node: NodeStatistics) -> bool:
+    return node.connection is not None and node.connection.state in _AWAY
+
+
+def _away_reason(node: NodeStatistics) -> str:
+    address = "" if node.connection is None else node.connection.address
+    return f"node `{node.name}` has no connection to {address}"
 
 
 def _source(statistics: Statistics) -> str | None:
-    names = [node.name for node in statistics.nodes.values() if node.role == "source"]
+    names = [node.name for node in statistics.nodes.values() if node.role == Role.SOURCE]
     return names[0] if len(names) == 1 else None

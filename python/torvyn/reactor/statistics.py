@@ -11,15 +11,14 @@ that the element is sent to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torvyn.contract.enums import FlowState, Role
-from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
     from torvyn.components.connection import ConnectionStatus
+    from torvyn.durable import LogStatistics
     from torvyn.sandbox.component import GuestHealth
 
 
@@ -64,12 +63,12 @@ class NodeStatistics:
     """Characters of matches that a guard had already sent on when it recognized the match."""
     mean_call_ns: float | None
     """The mean of the sampled calls; None before the first sample."""
+    throttled_s: float = 0.0
+    """For how long a source was delayed because its flow has a `cpu_share`."""
     cpu_ns: int | None = None
-    """CPU time of its calls: measured on a thread of its own, else estimated from the samples. None
-    before the first sample, and with `observability.level = "off"`."""
+    """CPU time of its calls: measured on its own thread, else estimated; None without samples."""
     max_memory_bytes: int = 0
-    """Its budget: the most that `live_bytes` and `held_bytes` may be together, and for a guest its
-    own memory too."""
+    """Its budget, for `live_bytes`, `held_bytes` and the memory of a guest together."""
     guest: GuestHealth | None = None
     """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
@@ -98,6 +97,9 @@ class EdgeStatistics:
     peak: int
     peak_bytes: int
     pressured: int
+    carrier: str = "memory"
+    stored: LogStatistics | None = None
+    """What a durable edge has stored, now or at the end of the flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,10 @@ class Statistics:
 
     @property
     def bytes(self) -> int:
-        """Bytes in the queues, and in the hands of the nodes."""
-        queued = sum(edge.bytes for edge in self.edges)
-        return queued + sum(node.held_bytes for node in self.nodes.values())
+        """Bytes in the queues, and inside components."""
+        return sum(edge.bytes for edge in self.edges) + sum(
+            node.held_bytes for node in self.nodes.values()
+        )
 
     @property
     def errors(self) -> int:
@@ -193,111 +196,3 @@ class Statistics:
             "nodes": {name: asdict(node) for name, node in self.nodes.items()},
             "edges": [asdict(edge) for edge in self.edges],
         }
-
-
-class _LazyStatistics(Statistics):
-    """Statistics whose `nodes` and `edges` are built at the first access, because most runs end and
-    nothing reads them."""
-
-    __slots__ = ("_name",)
-
-    _name: Callable[[], tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]] | None
-
-    def __getattr__(self, attribute: str) -> Any:
-        """Called for attributes that are not set."""
-        if attribute not in ("nodes", "edges"):
-            raise AttributeError(attribute)
-        name = self._name
-        # None: another thread has built them.
-        if name is not None:
-            nodes, edges = name()
-            object.__setattr__(self, "nodes", nodes)
-            object.__setattr__(self, "edges", edges)
-            object.__setattr__(self, "_name", None)
-        return object.__getattribute__(self, attribute)
-
-    def __repr__(self) -> str:
-        return repr(Statistics(**{each.name: getattr(self, each.name) for each in fields(self)}))
-
-
-def from_native(
-    plan: Plan,
-    wiring: list[tuple[str, str, str]],
-    raw: dict[str, Any],
-    elapsed_s: float,
-    guests: Mapping[str, GuestHealth],
-    denied: Mapping[str, dict[str, int]],
-    connections: Mapping[str, ConnectionStatus],
-    cpu: Mapping[str, int | None],
-) -> Statistics:
-    """Names the native counters. `wiring` has the edges in native order; "" is the caller."""
-
-    def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
-        pairs = zip(plan.nodes, raw["nodes"], strict=True)
-        nodes = {
-            node.name: _node(node, counters, guests, denied, connections, cpu)
-            for node, counters in pairs
-        }
-        edges = tuple(
-            EdgeStatistics(source=source, port=port, target=target, **counters)
-            for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
-        )
-        return nodes, edges
-
-    result, put = object.__new__(_LazyStatistics), object.__setattr__
-    put(result, "flow", plan.name)
-    put(result, "state", raw["state"])
-    put(result, "elapsed_s", elapsed_s)
-    put(result, "turns", raw["turns"])
-    put(result, "_name", name)
-    return result
-
-
-def _node(
-    node: NodePlan,
-    counters: Mapping[str, Any],
-    guests: Mapping[str, GuestHealth],
-    denied: Mapping[str, dict[str, int]],
-    connections: Mapping[str, ConnectionStatus],
-    cpu: Mapping[str, int | None],
-) -> NodeStatistics:
-    counts = dict(counters)
-    sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
-    cpu_ns = cpu.get(node.name)
-    if cpu_ns is None and calls:
-        elements = counts["emitted" if node.role == Role.SOURCE else "received"]
-        cpu_ns = int(sampled_ns * max(elements, calls) / calls)
-    return NodeStatistics(
-        name=node.name,
-        role=node.role,
-        unit=node.unit,
-        mean_call_ns=sampled_ns / calls if calls else None,
-        cpu_ns=cpu_ns,
-        max_memory_bytes=node.max_memory_bytes,
-        guest=guests.get(node.name),
-        denied=denied.get(node.name, {}),
-        connection=connections.get(node.name),
-        **counts,
-    )
-
-
-def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
-    """The statistics of a flow that has not started."""
-    zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
-    nodes = {
-        node.name: NodeStatistics(
-            name=node.name,
-            role=node.role,
-            unit=node.unit,
-            copies={},
-            mean_call_ns=None,
-            cpu_ns=None,
-            guest=None,
-            denied={},
-            connection=None,
-            counts={},
-            **zero,
-        )
-        for node in plan.nodes
-    }
-    return Statistics(plan.name, state, 0.0, 0, nodes, ())

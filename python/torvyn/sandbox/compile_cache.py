@@ -100,14 +100,18 @@ def preload(paths: Collection[Path], cache_dir: Path | None = None) -> None:
 def _preload(cache_dir: Path, path: Path) -> None:
     # The component that needs the file reports its error.
     with contextlib.suppress(OSError, NativeError):
-        stamp = _stamp(path)
+        key = (path, _stamp(path), cache_dir)
+        if key in _used:
+            return
         compiled = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
         if compiled is not None:
-            _preloaded[path, stamp, cache_dir] = compiled
+            _preloaded[key] = compiled
 
 
 _preloaded: dict[tuple[Path, tuple[int, ...], Path], CompiledComponent] = {}
 """Loaded and not used yet."""
+_used: set[tuple[Path, tuple[int, ...], Path]] = set()
+"""Used by a flow of this process, which keeps it: the next flow shares its code."""
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
@@ -129,12 +133,10 @@ def _check_file(status: os.stat_result) -> None:
 def _compiled(
     path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool, role: str | None
 ) -> CompiledComponent:
-    if (
-        not counts_fuel
-        and role is None
-        and (ready := _preloaded.pop((path, stamp, cache_dir), None))
-    ):
-        return ready
+    if not counts_fuel and role is None:
+        _used.add((path, stamp, cache_dir))
+        if ready := _preloaded.pop((path, stamp, cache_dir), None):
+            return ready
     wasm = path.read_bytes()
     cached = _load(wasm, cache_dir, counts_fuel, role)
     if cached is not None:

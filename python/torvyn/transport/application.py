@@ -31,6 +31,7 @@ from torvyn.transport.rejection import ErrorReporter
 from torvyn.transport.sessions.registry import SessionRegistry
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.telemetry.call_reports import CallReports
+from torvyn.transport.telemetry.exported_metrics import exported_metrics
 from torvyn.transport.telemetry.instances import Instances
 from torvyn.transport.telemetry.metrics import Metrics
 from torvyn.transport.telemetry.request_log import RequestLog
@@ -76,6 +77,8 @@ class Application:
         self.dispatcher = Dispatcher(
             settings, *access, self.sessions, ErrorReporter(settings.secrets)
         )
+        if tracer is not None:
+            tracer.exporter.collect(lambda: exported_metrics(self.metrics, self._server_metrics()))
         self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
         host_check = HostCheck(settings.hosts, settings.host)
         entry = (host_check, self.authenticator, self.request_log, self.sample_rate)

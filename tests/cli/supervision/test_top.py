@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pseudo_terminal import CTRL_C, Terminal
@@ -59,21 +60,27 @@ def process(start: Start, project: Callable[..., Path], runtime: Path) -> subpro
     process = start("run", cwd=project(nodes, feed=SOURCE, deliver=SINK))
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
-    while _delivered_and_made() != (10, 30):
+    while _delivered_and_made(process) != (10, 30):
         pass
     return process
 
 
-def _delivered_and_made() -> tuple[int, int]:
+def documents_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """Other flows may run on the machine, too."""
+    return [found for found in running_flows() if found["pid"] == process.pid]
+
+
+def _delivered_and_made(process: subprocess.Popen[str]) -> tuple[int, int]:
     """The counts of a flow become visible a moment after its component knows them."""
-    nodes = running_flows()[0]["statistics"]["nodes"]
+    nodes = documents_of(process)[0]["statistics"]["nodes"]
     return nodes["deliver"]["passed"], nodes["feed"]["emitted"]
 
 
 def test_a_running_flow_is_shown_with_the_bytes_of_its_nodes(
     cli: Cli, process: subprocess.Popen[str]
 ) -> None:
-    (flow,) = json.loads(cli("top", "--format", "json").out)["flows"]
+    found = cli("top", "--format", "json", "--pid", process.pid)
+    (flow,) = json.loads(found.out)["flows"]
     node = flow["statistics"]["nodes"]["deliver"]
 
     assert (flow["pid"], flow["flow"], flow["version"]) == (process.pid, "main", 1)
@@ -96,8 +103,7 @@ def test_the_table_names_the_node_that_the_elements_wait_for(
 
 
 def test_rates_are_those_since_the_last_look(process: subprocess.Popen[str]) -> None:
-    (first,) = running_flows()
-    (second,) = running_flows()
+    (first,), (second,) = documents_of(process), documents_of(process)
     second["statistics"]["elapsed_s"] = first["statistics"]["elapsed_s"] + 2.0
     second["statistics"]["nodes"]["deliver"]["received"] += 10
     row = render_flow(second, first).splitlines()[5].split()
@@ -133,7 +139,7 @@ def test_the_socket_of_a_killed_flow_is_removed(
     process.kill()
     process.wait()
 
-    assert running_flows() == []
+    assert documents_of(process) == []
     assert list((runtime / "torvyn").iterdir()) == []
 
 

@@ -1,10 +1,10 @@
 """Fixtures for the tests of components with a connection."""
 
 import contextlib
-import socket
 import threading
 
 import pytest
+from waiting import find_free_port
 
 
 class Woken:
@@ -35,6 +35,4 @@ def running(start):
 
 @pytest.fixture
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return find_free_port()

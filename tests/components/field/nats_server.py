@@ -38,6 +38,9 @@ class NatsServer:
                 assert self._process.poll() is None, "the server has ended"
                 time.sleep(0.01)
 
+    def send(self, how):
+        self._process.send_signal(how)
+
     def stop(self, how=signal.SIGKILL):
         if self._process is not None:
             self._process.send_signal(how)

@@ -221,10 +221,30 @@ def test_a_rejected_password_is_the_reason(running, tmp_path, free_port):
         eventually(lambda: right.connection.is_connected)
 
 
+def test_a_server_with_a_certificate_is_checked(running, tmp_path, free_port):
+    trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
+    authority, other = trustme.CA(), trustme.CA()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "key")
+    for name, made in (("good", authority), ("bad", other)):
+        made.cert_pem.write_to_path(tmp_path / name)
+    files = ["--tls", "--tlscert", str(tmp_path / "key"), "--tlskey", str(tmp_path / "key")]
+    server = NatsServer(free_port, tmp_path / "tls", files)
+    server.start()
+    table = {"servers": f"tls://127.0.0.1:{free_port}", "subject": "a"}
+    trusting = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "good")}))
+    eventually(lambda: trusting.connection.is_connected)
+    wary = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "bad")}))
+    eventually(lambda: wary.connection.status.reason)
+    assert "certificate verify failed" in wary.connection.status.reason
+    server.stop()
+
+
 @pytest.mark.parametrize(
     "config",
     [
         {},
+        {"subject": "a", "servers": "http://127.0.0.1"},
+        {"subject": "a", "ca_file": "ca.pem"},
         {"stream": "S"},
         {"subject": "a", "durable": "d"},
         {"stream": "S", "durable": "d", "queue": "q"},
@@ -235,7 +255,13 @@ def test_a_wrong_config_is_rejected(config):
         NatsSource().init(json.dumps(config))
 
 
-@pytest.mark.parametrize("subject", ["", "a.*", "a.>", "a b"])
+def test_a_password_is_not_shown(running):
+    url = "nats://user:secret@127.0.0.1:1"
+    source = running(NatsSource, json.dumps({"subject": "a", "servers": [url, "127.0.0.1:2"]}))
+    assert source.connection.status.address == "nats://127.0.0.1:1, 127.0.0.1:2"
+
+
+@pytest.mark.parametrize("subject", ["", "a.*", "a.>", "a b", "a..b", "a.{}", "a.{b"])
 def test_a_subject_to_publish_to_has_no_wildcards(subject):
     with pytest.raises(ContractError):
         NatsSink().init(json.dumps({"subject": subject}))
@@ -262,6 +288,38 @@ def test_an_id_is_stored_once(sink, server):
     assert stored(server) == ['{"id": 1}', '{"id": 2}']
     with pytest.raises(InvalidInput, match="no 'id'"):
         sink(jetstream=True, message_id="id").push(Element("{}"))
+
+
+def test_a_subject_may_have_fields_of_the_element(sink, source):
+    receiver = source(subject="t.>")
+    eventually(lambda: receiver.connection.is_connected)
+    sender = sink(subject="t.{device.id}.{@kind}")
+    sender.push(Element('{"device": {"id": 7}}', attributes={"kind": "raw"}))
+    assert pull(receiver, 1)[0].attributes["subject"] == "t.7.raw"
+    for payload in ('{"device": {"id": "a.b"}}', '{"device": {}}', "text"):
+        with pytest.raises(InvalidInput):
+            sender.push(Element(payload, attributes={"kind": "raw"}))
+
+
+def test_a_server_that_no_longer_answers_is_given_up(sink, server):
+    add_stream(server)
+    sender = sink(jetstream=True, timeout="200ms")
+    sender.push(Element("before"))
+    server.send(signal.SIGSTOP)
+    pusher = threading.Thread(target=sender.push, args=(Element("after"),), daemon=True)
+    pusher.start()
+    eventually(lambda: sender.connection.status.reason)
+    server.send(signal.SIGCONT)
+    pusher.join(PATIENCE_S)
+    assert stored(server) == ["before", "after"]
+
+
+def test_the_number_in_the_flow_may_be_the_id(sink, server):
+    add_stream(server)
+    elements = [Element(str(n), sequence=n, attributes={"epoch": "e"}) for n in range(3)]
+    sink(jetstream=True, once=True).push_batch(elements[:2])
+    sink(jetstream=True, once=True).push_batch(elements)
+    assert stored(server) == ["0", "1", "2"]
 
 
 def test_a_payload_over_the_limit_of_the_server_is_rejected_and_nothing_sent(sink, server):

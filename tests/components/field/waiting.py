@@ -1,5 +1,6 @@
 """Waits for what another thread or process does."""
 
+import socket
 import time
 
 from torvyn.contract import Pending
@@ -28,3 +29,9 @@ def eventually(condition):
     while not condition():
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
+
+
+def find_free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

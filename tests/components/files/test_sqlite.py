@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from torvyn import Element, InvalidInput, Unavailable
+from torvyn import Element, Fatal, InvalidInput, Unavailable
 from torvyn.components.builtin.sink_sqlite import SQLite as SQLiteSink
 from torvyn.components.builtin.source_sqlite import SQLite as SQLiteSource
 from torvyn.contract import Pending
@@ -105,6 +105,35 @@ def test_an_element_that_is_delivered_again_is_stored_once(sink, path):
 def test_a_key_may_update_what_is_stored(sink, path):
     sink(key=["id"], on_conflict="update").push_batch(batch({"id": 1, "v": 1}, {"id": 1, "v": 2}))
     assert sql(path, "SELECT * FROM elements") == [(1, 2)]
+
+
+def numbered(epoch, *sequences):
+    return [
+        Element(f'{{"n": {sequence}}}', sequence=sequence, attributes={"epoch": epoch})
+        for sequence in sequences
+    ]
+
+
+def test_an_element_is_stored_once_by_its_number_in_the_flow(sink, path):
+    sink(once=True).push_batch(numbered("a", 0, 1, 2))
+    sink(once=True).push_batch(numbered("a", 1, 2, 3))
+    sink(once=True).push_batch(numbered("b", 0))
+    sink(once=True, table="other").push_batch(numbered("a", 0))
+    assert sql(path, "SELECT n FROM elements") == [(0,), (1,), (2,), (3,), (0,)]
+    assert sql(path, "SELECT n FROM other") == [(0,)]
+
+
+def test_a_number_is_not_noted_for_an_element_that_was_not_stored(sink, path):
+    sql(path, "CREATE TABLE elements (n CHECK (n < 2))")
+    with pytest.raises(InvalidInput):
+        sink(once=True).push_batch(numbered("a", 1, 2))
+    sink(once=True).push_batch(numbered("a", 1))
+    assert sql(path, "SELECT n FROM elements") == [(1,)]
+
+
+def test_once_needs_a_flow_that_numbers_its_elements_across_runs(sink):
+    with pytest.raises(Fatal, match="keep their numbers"):
+        sink(once=True).push(Element('{"n": 1}'))
 
 
 @pytest.mark.parametrize("bad", ['{"v": 1}', '{"id": 2, "other": 1}', f'{{"id": {2**70}}}', "[]"])

@@ -1,6 +1,5 @@
 """A broker, a publisher and a source that is driven by hand."""
 
-import contextlib
 import threading
 
 import pytest
@@ -10,7 +9,6 @@ from paho.mqtt import client as mqtt
 from torvyn.components.builtin.source_mqtt import Mqtt
 from torvyn.components.config import config_text
 from torvyn.contract import PENDING
-from torvyn.errors import Unavailable
 
 
 @pytest.fixture
@@ -66,15 +64,11 @@ def peer(broker):
 class DrivenSource:
     """A source outside a flow: the test pulls and acknowledges."""
 
-    def __init__(self, url, topics="t/#", state=None, **config):
+    def __init__(self, url, topics="t/#", **config):
         self.source = Mqtt()
         self._woken = threading.Event()
         self.source.wake = self._woken.set
         self.source.init(config_text({"url": url, "topics": topics, "client_id": "test", **config}))
-        if state is not None:
-            self.source.restore(state)
-        with contextlib.suppress(Unavailable):
-            assert self.source.pull() is PENDING
 
     def take(self, count):
         """The next elements, as soon as they are there."""

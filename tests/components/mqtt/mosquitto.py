@@ -50,9 +50,11 @@ class Mosquitto:
     def stop(self, *, kill=False):
         """A stopped broker saves its sessions, a killed one does not."""
         process, self._process = self._process, None
-        if process is not None:
+        while process is not None and process.poll() is None:
             process.kill() if kill else process.terminate()
-            process.wait()
+            # It ignores a signal between its last line of log and its main loop.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2)
 
     def restart(self):
         self.stop()

@@ -1,10 +1,12 @@
 """Options of the MQTT source and sink that do not fit are found before anything is connected."""
 
 import pytest
+from paho.mqtt.client import topic_matches_sub
 
 from torvyn.components.builtin.sink_mqtt import Mqtt as MqttSink
 from torvyn.components.builtin.source_mqtt import Mqtt
 from torvyn.components.config import config_text
+from torvyn.components.mqtt.subscriptions import matches
 from torvyn.errors import ContractError
 
 URL = "mqtt://localhost"
@@ -51,3 +53,24 @@ def test_a_source_names_the_option_that_is_wrong(wrong, said):
 def test_a_sink_names_the_option_that_is_wrong(wrong, said):
     with pytest.raises(ContractError, match=said):
         MqttSink().init(config_text({"url": URL, "topic": "t", **wrong}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "is_match"),
+    [
+        ("a/b", "a/b", True),
+        ("a/b", "a/b/c", False),
+        ("a/b/c", "a/b", False),
+        ("a/+", "a/b", True),
+        ("a/+", "a/", True),
+        ("a/+", "a", False),
+        ("a/#", "a", True),
+        ("a/#", "a/b/c", True),
+        ("#", "a/b", True),
+        ("#", "$SYS/load", False),
+        ("+/load", "$SYS/load", False),
+        ("$SYS/#", "$SYS/load", True),
+    ],
+)
+def test_topics_match_filters_as_in_paho(pattern, topic, is_match):
+    assert matches(pattern, topic) is topic_matches_sub(pattern, topic) is is_match

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from mosquitto import needs_mosquitto
+from mosquitto import needs_mosquitto, running_broker
 
 import torvyn
 from torvyn.components.builtin.sink_mqtt import Mqtt
@@ -114,6 +114,37 @@ def test_a_call_that_is_cancelled_while_the_broker_is_away_ends_at_once(broker, 
         return pushed.cancelled()
 
     assert asyncio.run(cancel())
+
+
+def test_a_message_that_the_broker_does_not_allow_is_an_error(tmp_path, sink):
+    (tmp_path / "acl").write_text("topic write allowed\n")
+    options = ("allow_anonymous true", f"acl_file {tmp_path / 'acl'}")
+    with running_broker(tmp_path, *options) as broker:
+        sink(broker.url, topic="allowed").push(Element("a"))
+
+        with pytest.raises(Unavailable, match="not authorized"):
+            sink(broker.url, topic="other").push(Element("b"))
+
+
+def test_an_element_that_the_broker_would_hang_up_on_is_at_fault(tmp_path, sink):
+    limit = ("allow_anonymous true", "max_packet_size 1000")
+    with running_broker(tmp_path, *limit) as broker:
+        out = sink(broker.url)
+        with pytest.raises(InvalidInput, match="larger than the broker allows"):
+            out.push(Element("x" * 1000))
+        with pytest.raises(InvalidInput, match="NUL"):
+            out.push(Element("x", attributes={"seq": "\0"}))
+        out.push(Element("x" * 900))
+
+        assert out.sink.connection.status.failures == 0
+
+
+def test_more_messages_than_may_be_in_flight_are_sent_in_turn(broker, peer, sink):
+    peer.subscribe("out")
+
+    sink(broker.url, max_in_flight=3).push(*(Element(str(n)) for n in range(20)))
+
+    assert [message.payload for message in peer.wait_for(20)] == [b"%d" % n for n in range(20)]
 
 
 def test_on_disconnect_fail_makes_a_lost_connection_an_error(broker, sink):

@@ -1,7 +1,12 @@
 """The MQTT source against a real broker: what it receives, acknowledges and survives."""
 
+import socket
+
 import pytest
 from mosquitto import needs_mosquitto
+
+from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components.config import config_text
 
 pytestmark = needs_mosquitto
 
@@ -50,19 +55,21 @@ def test_mqtt_qos_7_nothing_is_unsubscribed_when_the_source_stops(broker, peer, 
     assert driven(broker.url).texts(1) == ["while away"]
 
 
-def test_mqtt_qos_7_subscriptions_that_the_config_no_longer_has_are_removed(broker, peer, driven):
-    first = driven(broker.url, topics="old, t")
+@pytest.mark.parametrize("stale", ["old/a", "old/+", "old/#", "+/a", "$share/g/new, old/#"])
+def test_mqtt_qos_7_subscriptions_that_the_config_no_longer_has_are_removed(
+    broker, peer, driven, stale
+):
+    first = driven(broker.url, topics=f"{stale}, t")
     ready(broker)
-    state = first.source.snapshot()
     first.close()
-
-    second = driven(broker.url, topics="t, new", state=state)
-    broker.wait_for_log("Sending UNSUBACK to test")
+    second = driven(broker.url, topics="t, new")
     ready(broker, count=2)
-    peer.publish("old", "unwanted")
+    peer.publish("old/a", "still subscribed")
+    broker.wait_for_log("Sending UNSUBACK to test")
+    peer.publish("old/a", "no longer")
     peer.publish("new", "wanted")
 
-    assert second.texts(1) == ["wanted"]
+    assert second.texts(2) == ["still subscribed", "wanted"]
 
 
 def test_no_more_than_the_receive_maximum_is_in_the_flow(broker, peer, driven):
@@ -75,6 +82,24 @@ def test_no_more_than_the_receive_maximum_is_in_the_flow(broker, peer, driven):
     source.source.acknowledge(2)
 
     assert source.texts(2) == ["5", "6"]
+
+
+def test_a_wake_up_while_the_last_one_is_handled_is_not_the_last():
+    source = Mqtt()
+    source.init(config_text({"url": "mqtt://localhost", "topics": "t", "client_id": "test"}))
+    link, reader = source._link, source._link._wake_reader
+
+    class InterruptedReader:
+        def recv(self, size):
+            link.wake()
+            return reader.recv(size)
+
+    link._wake_reader = InterruptedReader()
+    link.wake()
+    link._on_wake()
+    link.wake()
+
+    assert reader.recv(1)
 
 
 def test_a_message_that_is_in_the_flow_is_not_repeated_after_a_reconnect(broker, peer, driven):
@@ -91,6 +116,34 @@ def test_a_message_that_is_in_the_flow_is_not_repeated_after_a_reconnect(broker,
 
     assert source.texts(1) == ["d"]
     later.close()
+
+
+def test_a_source_that_is_full_stops_reading_and_stays_connected(broker, peer, driven):
+    source = driven(broker.url, qos=0, receive_maximum=3, keepalive=1)
+    ready(broker)
+    peer.publish("t", "a", "b", "c")
+    assert source.texts(3) == ["a", "b", "c"]
+    broker.wait_for_log("Received PINGREQ from test", 3)
+    peer.publish("t", "d")
+    source.source.acknowledge(3)
+
+    assert source.texts(1) == ["d"]
+    assert source.source.connection.status.failures == 0
+
+
+def test_the_broker_publishes_the_will_of_a_source_that_vanishes(broker, peer, driven):
+    peer.subscribe("gone")
+    will = {"topic": "gone", "payload": "by power cut", "qos": 1}
+    for client_id in ("ends", "vanishes"):
+        source = driven(broker.url, will=will, client_id=client_id)
+        ready(broker, client_id)
+        if client_id == "ends":
+            source.close()
+        else:
+            source.source._link._client.socket().shutdown(socket.SHUT_RDWR)
+
+    assert [message.payload for message in peer.wait_for(1)] == [b"by power cut"]
+    assert broker.count_log("Client ends disconnected") == 1
 
 
 def test_properties_of_version_5_become_attributes(broker, peer, driven):

@@ -117,6 +117,9 @@ class Kept:
     def put(self, span: Span) -> None:
         self.spans.append(span)
 
+    def collect(self, collect: object) -> None:
+        """Metrics are not kept."""
+
     def close(self) -> None:
         """There is nothing to send."""
 
@@ -208,3 +211,7 @@ def test_the_manifest_names_the_collector_and_shutdown_sends_the_last_spans(
         (span,) = collector.spans
 
     assert span["name"] == "text_completion org/model-1.5"
+    (choices,) = [p for p in collector.metrics if p["name"] == "flow.choices"][-1:]
+    assert (choices["value"], choices["attributes"]["flow"]) == (1, "org/model-1.5")
+    durations = [p for p in collector.metrics if p["name"] == "gen_ai.server.request.duration"]
+    assert sum(durations[-1]["value"]) == 1

@@ -55,22 +55,6 @@ pub fn call_one<'py>(
     }
 }
 
-/// Calls with two arguments.
-#[inline]
-pub fn call_two<'py>(
-    py: Python<'py>,
-    method: &Py<PyAny>,
-    first: *mut ffi::PyObject,
-    second: *mut ffi::PyObject,
-) -> Result<Bound<'py, PyAny>, StageError> {
-    // SAFETY: as above.
-    unsafe {
-        let null = std::ptr::null_mut::<ffi::PyObject>();
-        let result = ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), first, second, null);
-        Bound::from_owned_ptr_or_err(py, result).map_err(|error| component_error(py, error))
-    }
-}
-
 #[inline]
 pub fn call_none<'py>(py: Python<'py>, method: &Py<PyAny>) -> Result<Bound<'py, PyAny>, StageError> {
     // SAFETY: as above.

@@ -9,12 +9,17 @@ use torvyn_reactor::native_stages::{Null, Scripted};
 use torvyn_stream::Stage;
 use torvyn_text::{Blocklist, BlocklistStage, Mode, Options, SentenceStage, Splitter};
 
+use crate::flow::edge_log::PyEdgeLog;
 use crate::wire::frame_stage::FrameStage;
 use crate::wire::frames::FrameEncoder;
 
 /// A native stage for one flow.
 #[pyclass(frozen, module = "torvyn._native")]
-pub struct NativeStage(pub Mutex<Option<Box<dyn Stage>>>);
+pub struct NativeStage {
+    pub stage: Mutex<Option<Box<dyn Stage>>>,
+    /// Whether it is one end of an edge that leaves the process.
+    pub is_carrier: bool,
+}
 
 pub fn need<'py, T>(parameters: &Bound<'py, PyDict>, name: &str) -> PyResult<T>
 where
@@ -43,9 +48,15 @@ impl NativeStage {
             "sentence" => sentence(parameters)?,
             "frames" => frames(parameters)?,
             "null" => Box::new(Null),
+            "log-writer" => need::<Bound<'_, PyEdgeLog>>(parameters, "log")?.get().writer(),
+            "log-reader" => {
+                let log: Bound<'_, PyEdgeLog> = need(parameters, "log")?;
+                log.get().reader(need(parameters, "rate")?, need(parameters, "by_checkpoint")?)
+            }
             other => return Err(PyValueError::new_err(format!("unknown native stage `{other}`"))),
         };
-        Ok(Self(Mutex::new(Some(stage))))
+        let is_carrier = kind.starts_with("log-");
+        Ok(Self { stage: Mutex::new(Some(stage)), is_carrier })
     }
 }
 

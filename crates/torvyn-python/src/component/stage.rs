@@ -13,10 +13,11 @@ use torvyn_stream::{
 };
 
 use crate::component::batch_results::interpret_batch;
-use crate::component::call::{Next, advance_of, call_none, call_one, call_two, next};
+use crate::component::call::{Next, advance_of, call_none, call_one, next};
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
+use crate::component::named_inputs::NamedInputs;
 use crate::component::timer::Timer;
 use crate::element::batch::PyBatch;
 use crate::element::convert::{NodeContext, companion, component_error, end_object, end_of};
@@ -37,10 +38,7 @@ pub struct PyStage {
     /// Kept after the end of the stream: the last elements are settled later.
     acknowledge: Option<Py<PyAny>>,
     ports: PortNames,
-    /// The names of the inputs, if the component has several.
-    inputs: Vec<Py<PyString>>,
-    /// The input of the current element.
-    input: u16,
+    inputs: Option<Box<NamedInputs>>,
     node_context: NodeContext,
     /// How many items the iterator has returned.
     given: u64,
@@ -87,8 +85,7 @@ impl PyStage {
             },
             timer: Timer::of(component)?,
             ports: PortNames(interned(py, ports)),
-            inputs: interned(py, inputs),
-            input: 0,
+            inputs: NamedInputs::of(component, interned(py, inputs))?,
             node_context,
             given: 0,
             rest: None,
@@ -165,6 +162,7 @@ impl PyStage {
         self.complete = None;
         self.notify = None;
         self.timer = None;
+        self.inputs = None;
     }
 }
 
@@ -242,10 +240,7 @@ impl Stage for PyStage {
         let argument = companion(py, self.symbols, element, &self.node_context)
             .map_err(|error| component_error(py, error))?;
         let method = self.method.as_ref().ok_or_else(over)?;
-        let value = match self.inputs.get(usize::from(self.input)) {
-            None => call_one(py, method, argument)?,
-            Some(input) => call_two(py, method, argument, input.as_ptr())?,
-        };
+        let value = call_one(py, method, argument)?;
         if let Some(timer) = &self.timer {
             timer.forget();
         }
@@ -274,12 +269,19 @@ impl Stage for PyStage {
         let lent =
             PyBatch::lend(py, &mut batch, &self.node_context).map_err(|error| component_error(py, error))?;
         let value = call_one(py, method, lent.as_ptr());
+        if let Some(timer) = &self.timer {
+            timer.forget();
+        }
         PyBatch::take_back(&lent).map_err(|error| component_error(py, error))?;
         interpret_batch(self.symbols, self.role, &value?, &batch, answers)
     }
 
     fn set_input(&mut self, input: u16) {
-        self.input = input;
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        if let Some(inputs) = &mut self.inputs {
+            inputs.set(py, input);
+        }
     }
 
     fn due(&self) -> Option<u64> {
@@ -366,7 +368,8 @@ impl Stage for PyStage {
             &self.rest,
         ];
         let timer = self.timer.iter().flat_map(|timer| timer.methods());
-        for object in kept.into_iter().flatten().chain(timer) {
+        let inputs = self.inputs.iter().map(|inputs| inputs.method());
+        for object in kept.into_iter().flatten().chain(timer).chain(inputs) {
             if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {
                 visit(pointer);
             }

@@ -97,6 +97,7 @@ impl Plan {
             };
             nodes.nodes.push(Node {
                 acks: acknowledges.then(Arc::default),
+                is_carrier: object.cast::<NativeStage>().is_ok_and(|native| native.get().is_carrier),
                 recovery: plan.on_error.recovery,
                 retries: plan.on_error.retries,
                 backoff_ns: plan.on_error.backoff_ns,
@@ -154,7 +155,7 @@ fn worker_of(
         return Ok((Worker::offloaded(port.get().exchange.clone()), true));
     }
     if let Ok(native) = object.cast::<NativeStage>() {
-        let stage = native.get().0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stage = native.get().stage.lock().unwrap_or_else(PoisonError::into_inner).take();
         let stage = stage.ok_or_else(|| PyValueError::new_err("a native stage can be used only once"))?;
         return Ok((Worker::Inline(stage), false));
     }

@@ -3,6 +3,7 @@
 pub mod blueprint;
 pub mod clock;
 pub mod drive;
+pub mod edge_log;
 pub mod feed;
 pub mod iterator;
 pub mod pool;
@@ -16,11 +17,13 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
-use torvyn_reactor::{Blueprint, Clock, Driver, Flow, SharedState, Status, WakePipe};
+use torvyn_reactor::{
+    Blueprint, Checkpoints, Clock, CutRequests, Driver, Flow, SharedState, Status, WakePipe,
+};
 
-use crate::element::convert::{NodeContext, end_object};
+use crate::element::convert::{NodeContext, component_error, end_object};
 use crate::enums::to_python;
 use crate::flow::blueprint::{EdgePlan, Plan};
 use crate::flow::clock::ManualClock;
@@ -39,6 +42,8 @@ pub struct NativeFlow {
     pub node_context: NodeContext,
     /// A second reference beside the flow's own, so that the garbage collector can see it.
     on_error: Py<PyAny>,
+    /// The requests for checkpoints.
+    requests: Option<Arc<CutRequests>>,
 }
 
 #[pymethods]
@@ -46,7 +51,7 @@ impl NativeFlow {
     // Keyword arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None))]
+    #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None, checkpoints=None))]
     fn new(
         py: Python<'_>,
         plan: Plan,
@@ -56,6 +61,7 @@ impl NativeFlow {
         on_error: Py<PyAny>,
         deadline_ns: Option<u64>,
         clock: Option<&Bound<'_, ManualClock>>,
+        checkpoints: Option<(Vec<usize>, Vec<bool>, Py<PyAny>)>,
     ) -> PyResult<Self> {
         let symbols = Symbols::get(py)?;
         let edges = plan.edges(edges)?;
@@ -73,6 +79,15 @@ impl NativeFlow {
             node: node as u16,
         };
         let nodes = plan.nodes(&work, node_context)?;
+        let checkpoints = checkpoints.map(|(segment_of, by_checkpoint, on_cut)| {
+            for (node, &segment) in nodes.nodes.iter().zip(&segment_of) {
+                if let (Some(acks), Some(true)) = (&node.acks, by_checkpoint.get(segment)) {
+                    acks.settle_by_checkpoint();
+                }
+            }
+            checkpoints_of(segment_of, by_checkpoint.len(), on_cut)
+        });
+        let requests = checkpoints.as_ref().map(|checkpoints| checkpoints.requests.clone());
         let blueprint = Blueprint {
             nodes: nodes.nodes,
             edges,
@@ -85,13 +100,14 @@ impl NativeFlow {
             annotate: Some(annotate),
             timing: plan.timing,
             on_error: Some(report_to(on_error.clone_ref(py))),
+            checkpoints,
         };
         let exit = node_context(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);
         if let Some(manual) = manual {
             manual.watch(&flow);
         }
-        Ok(Self { flow, signal: OnceLock::new(), node_context: exit, on_error })
+        Ok(Self { flow, signal: OnceLock::new(), node_context: exit, on_error, requests })
     }
 
     /// Runs turns on this thread until the flow is over, has an output, or must wait.
@@ -263,6 +279,35 @@ impl NativeFlow {
         self.flow.count_late_results();
     }
 
+    /// Holds the sources of a segment until it is at rest; then `on_cut` is called in the turn.
+    fn request_cut(&self, segment: usize) {
+        if let Some(requests) = &self.requests {
+            requests.request(segment);
+            self.flow.wake();
+        }
+    }
+
+    /// The sources of a segment go on.
+    fn release_cut(&self, segment: usize) {
+        if let Some(requests) = &self.requests {
+            requests.release(segment);
+            self.flow.wake();
+        }
+    }
+
+    /// How many elements the source at `index` has emitted, in a segment with checkpoints.
+    fn issued(&self, index: usize) -> u64 {
+        self.flow.acks(index).map_or(0, |acks| acks.issued())
+    }
+
+    /// A durable checkpoint holds the first `count` elements of the source at `index`.
+    fn settle_checkpoint(&self, index: usize, count: u64) {
+        if let Some(acks) = self.flow.acks(index) {
+            acks.settle_all(count);
+            self.flow.wake();
+        }
+    }
+
     /// How many settled elements the source at `index` has not been told about.
     fn take_acknowledgements(&self, index: usize) -> u64 {
         self.flow.take_acknowledgements(index)
@@ -302,4 +347,16 @@ impl NativeFlow {
     fn close(&self) {
         self.flow.close();
     }
+}
+
+/// Calls `on_cut` with the segment and the states of its native stages, in the turn that brought it to rest.
+fn checkpoints_of(segment_of: Vec<usize>, segments: usize, on_cut: Py<PyAny>) -> Checkpoints {
+    let call = move |segment: usize, states: Vec<(usize, Vec<u8>)>| {
+        Python::attach(|py| {
+            let states: Vec<_> =
+                states.iter().map(|(node, state)| (*node, PyBytes::new(py, state))).collect();
+            on_cut.call1(py, (segment, states)).map(|_| ()).map_err(|error| component_error(py, error))
+        })
+    };
+    Checkpoints { segment_of, requests: CutRequests::new(segments), on_cut: Box::new(call) }
 }

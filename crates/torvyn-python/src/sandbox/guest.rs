@@ -73,7 +73,7 @@ impl SandboxGuest {
             self.health.clone(),
         );
         stage.set_flow(facts);
-        Ok(NativeStage(Mutex::new(Some(Box::new(stage)))))
+        Ok(NativeStage { stage: Mutex::new(Some(Box::new(stage))), is_carrier: false })
     }
 
     /// The guest's state, while it is not part of a running flow; None if it has none.

@@ -28,11 +28,13 @@ impl Core {
         }
         let limit = self.edges.shared.limit();
         if self.pulled >= limit {
-            self.stop_sources();
+            self.stop_own_sources();
         }
         let node = &self.nodes[index];
         let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
-        if node.phase == Phase::Running && !waits {
+        if self.is_held_for_checkpoint(index) {
+            self.grant_credit(index, 0);
+        } else if node.phase == Phase::Running && !waits {
             let left = if limit == u64::MAX { usize::MAX } else { self.left_of(limit, index) };
             // READY comes first: the source knows of it before it is pulled again.
             self.tell_pressure(index);

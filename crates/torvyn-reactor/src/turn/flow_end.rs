@@ -5,18 +5,28 @@ use torvyn_stream::{End, ErrorKind, StageError, Step};
 use crate::blueprint::Role;
 use crate::core::Core;
 use crate::edges::Accepts;
-use crate::node::{Phase, Worker};
+use crate::node::{Node, Phase, Worker};
 use crate::offload::Task;
 use crate::shared_state::{Failure, FailureKind, State};
 
 impl Core {
     /// Sources end here; what is already inside goes on to the sinks.
     pub(crate) fn stop_sources(&mut self) {
+        self.stop_sources_that(|_| true);
+    }
+
+    /// The sources end that are not the end of an edge: what has left the process still comes back.
+    pub(crate) fn stop_own_sources(&mut self) {
+        self.stop_sources_that(|node| !node.is_carrier);
+    }
+
+    fn stop_sources_that(&mut self, ends: impl Fn(&Node) -> bool) {
         if self.edges.shared.state() == State::Running {
             self.edges.shared.set_state(State::Draining);
         }
         for index in 0..self.nodes.len() {
-            if self.nodes[index].role == Role::Source && self.nodes[index].phase == Phase::Running {
+            let node = &self.nodes[index];
+            if node.role == Role::Source && node.phase == Phase::Running && ends(node) {
                 self.stop_source(index);
             }
         }

@@ -2,6 +2,7 @@
 
 mod acknowledgement;
 mod batch;
+mod checkpoint;
 mod flow_end;
 mod flow_failure;
 mod hold;
@@ -84,6 +85,9 @@ impl Core {
             let spent = self.now_ns.saturating_sub(before_ns);
             self.adapt_batch(work, spent);
             if work == 0 {
+                if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_wanted()) && self.cut()? {
+                    continue;
+                }
                 if self.conclude_if_done() {
                     return Ok(Turn::Over);
                 }
@@ -200,7 +204,7 @@ impl Core {
                 };
                 [stage, node.pending.flatten(), node.retry.as_ref().map(|retry| retry.at_ns)]
             })
-            .chain([self.deadline_ns, self.drain_until])
+            .chain([self.deadline_ns, self.drain_until, self.checkpoint_due()])
             .flatten()
             .min()
     }

@@ -3,7 +3,7 @@
 use torvyn_stream::{Call, Pull};
 
 use crate::core::Core;
-use crate::node::{Phase, Worker};
+use crate::node::{Phase, Stamp, Worker};
 use crate::offload::Task;
 use crate::shared_state::Failure;
 use crate::trace::CallOutcome;
@@ -47,8 +47,16 @@ impl Core {
             }
             done += 1;
             match pulled {
+                Ok(Pull::Restored { emission, sequence, timestamp_ns }) => {
+                    let node = &mut self.nodes[index];
+                    node.stamp = Stamp { sequence, timestamp_ns, attributes: None };
+                    send_one(&mut self.edges, node, index, emission, None, self.now_ns)?;
+                    if !node.backlog.is_empty() {
+                        room = 0;
+                    }
+                }
                 Ok(Pull::Ready(emission)) => {
-                    self.pulled += u64::from(!self.nodes[index].is_carrier);
+                    self.pulled += 1;
                     if self.edges.shared.has_requests() {
                         self.obey_source(index)?;
                         room = 0;
@@ -94,8 +102,11 @@ impl Core {
         if node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns) {
             return false;
         }
-        if self.pulled >= self.edges.shared.limit() {
-            self.stop_sources();
+        if self.is_held_for_checkpoint(index) {
+            return false;
+        }
+        if !self.nodes[index].is_carrier && self.pulled >= self.edges.shared.limit() {
+            self.stop_own_sources();
             return false;
         }
         true

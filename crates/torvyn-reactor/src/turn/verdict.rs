@@ -214,9 +214,10 @@ pub(crate) fn send_one(
     }
     let mut emission = emission;
     if edges.tracks {
-        emission = tracked(emission, receipt.or_else(|| node.acks.as_ref().map(AckLog::issue)));
+        emission = tracked(emission, receipt.or_else(|| node.acks.as_ref().and_then(AckLog::issue)));
     }
     let (sequence, timestamp_ns) = match node.role {
+        Role::Source if node.is_carrier => (node.stamp.sequence, node.stamp.timestamp_ns),
         Role::Source => (node.next_sequence, now_ns),
         Role::Aggregator => (node.next_sequence, node.stamp.timestamp_ns),
         // A guard also sends text of earlier elements, with their own attributes or none.

@@ -64,6 +64,7 @@ fn flow(source: impl Stage + 'static, is_hosted: bool) -> Arc<Flow> {
         annotate: None,
         timing: Timing::Off,
         on_error: None,
+        checkpoints: None,
     };
     Flow::new(blueprint, Arc::new(SharedState::new(2, 1)), Clock::monotonic(1))
 }

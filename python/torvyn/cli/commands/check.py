@@ -22,10 +22,11 @@ torvyn check --manifest examples/token-streaming --format json"""
 def command(screen: Screen, manifest: str) -> int:
     """Check a manifest and list all problems.
 
-    Reads the manifest, loads its components and links all its flows. Nothing is started. The exit
-    code is 2 if there are errors.
+    Reads the manifest, loads its components and links all its flows. Nothing is started. Stored
+    data of flows is read, and damage is a warning. The exit code is 2 if there are errors.
     """
     from torvyn.cli.memory_warnings import memory_warnings
+    from torvyn.cli.store_warnings import store_warnings
     from torvyn.link import ProjectLinker
 
     path = manifest_path(manifest)
@@ -34,7 +35,7 @@ def command(screen: Screen, manifest: str) -> int:
     errors = [problem for problem in problems if problem.severity == "error"]
     if not errors:
         plans = ProjectLinker.open(path).plans(linker.manifest.flows).values()
-        problems = (*problems, *memory_warnings(*plans))
+        problems = (*problems, *memory_warnings(*plans), *store_warnings(*plans))
     if screen.is_json:
         records = [problem.to_dict() for problem in problems]
         screen.document({"manifest": str(path), "ok": not errors, "problems": records})

@@ -9,11 +9,13 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.templates.project_template import LANGUAGES, TEMPLATES, files_of
+from torvyn.cli.templates.project_files import LANGUAGES, files_of
+from torvyn.cli.templates.project_template import TEMPLATES
 from torvyn.errors import MissingError, UsageError
 
 EXAMPLE = """\
 torvyn init hello
+torvyn init edge --template gateway
 torvyn init guard --template filter --name content-guard
 torvyn init fast --language c
 torvyn init careful --language python"""
@@ -26,7 +28,7 @@ torvyn init careful --language python"""
     type=click.Choice([*TEMPLATES]),
     default="pipeline",
     show_default=True,
-    help="A whole pipeline, or one component of this role between built-in ones.",
+    help="A whole pipeline, a gateway, or one component of this role between built-in ones.",
 )
 @click.option(
     "--language",

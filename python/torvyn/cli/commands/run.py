@@ -31,21 +31,27 @@ torvyn run --config filter.words=secret,private"""
 @flow_options
 @end_options
 @click.option(
+    "--fresh",
+    is_flag=True,
+    help="Discard the saved states and the stored elements of earlier runs.",
+)
+@click.option(
     "--stats", is_flag=True, help="Print statistics of nodes, edges and copies at the end."
 )
-def command(screen: Screen, stats: bool, **options: Any) -> int:
+def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     """Run a flow.
 
     Output of components goes to standard output, messages go to standard error. Ctrl-C drains the
     flow: the sources stop, and the elements in the flow still reach the sinks. A second Ctrl-C
-    cancels the flow, a third ends the process. With `--stats --format json`, the last line of
+    cancels the flow, a third ends the process. A flow with `disk` edges or checkpoints saves its
+    state instead, and the next run continues there. With `--stats --format json`, the last line of
     standard output is a JSON object with the statistics.
     """
     from torvyn.cli.memory_warnings import memory_warnings
 
     plan, limit = link_with_ends(screen, options)
     screen.warn(memory_warnings(plan))
-    outcome = run_plan(screen, plan, limit)
+    outcome = run_plan(screen, plan, limit, is_fresh=fresh)
     if stats:
         _show_statistics(screen, plan, outcome)
     if outcome.state == "failed" and outcome.error is not None:
@@ -54,16 +60,18 @@ def command(screen: Screen, stats: bool, **options: Any) -> int:
     return outcome.exit_code
 
 
-def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
+def run_plan(screen: Screen, plan: Plan, limit: int | None, *, is_fresh: bool = False) -> Outcome:
     """Runs the plan, and prints the `[torvyn]` lines before and after it."""
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
     from torvyn.cli.supervision.status_socket import StatusSocket
     from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
+    from torvyn.observe.telemetry import FlowTelemetry
     from torvyn.reactor import Flow
 
     flow = Flow.from_plan(plan)
+    flow.is_fresh = is_fresh
     if limit is not None:
         flow.limit(limit)
     with show_logs(
@@ -75,9 +83,10 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
         check = make_health_check(plan)
-        with StatusSocket(flow, check):
+        with StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
             supervisor = make_supervisor(flow, check)
             outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
+            telemetry.ended(outcome.statistics, outcome.state, outcome.error)
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)

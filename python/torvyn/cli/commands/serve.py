@@ -17,6 +17,7 @@ from torvyn.cli.target import manifest_path, set_option, setting_pairs
 if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
     from torvyn.link import Plan, ProjectLinker
+    from torvyn.link.plan import TelemetryPlan
     from torvyn.manifest import Manifest, Settings
     from torvyn.transport import ServerSettings
     from torvyn.transport.listener.server import Server
@@ -80,6 +81,7 @@ def command(
     the URL with `/v1`. Ctrl-C shuts the server down and gives open streams `shutdown_grace` to end;
     a second Ctrl-C ends them at once.
     """
+    from torvyn.link.defaults import telemetry_plan
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
     from torvyn.transport.listener.server import require_one_worker
@@ -101,7 +103,8 @@ def command(
         # Invalid settings are reported before a model is loaded.
         server = _server_settings(screen, file, values)
         services = of_plans(plans) if plans else of_engines(engines or ("local",))
-        return _serve(screen, services, server, values)
+        telemetry = telemetry_plan(values, Path(file.file).parent)
+        return _serve(screen, services, server, telemetry)
 
 
 def _server_settings(screen: Screen, file: Manifest, values: Settings) -> ServerSettings:
@@ -145,14 +148,17 @@ def _plans(linker: ProjectLinker, engines: tuple[str, ...]) -> dict[str, Plan]:
 
 
 def _serve(
-    screen: Screen, services: dict[str, Service], settings: ServerSettings, values: Settings
+    screen: Screen,
+    services: dict[str, Service],
+    settings: ServerSettings,
+    telemetry: TelemetryPlan | None,
 ) -> int:
-    from torvyn.observe.spans import Tracer
+    from torvyn.observe.telemetry import make_tracer
     from torvyn.transport import app, serve
 
     tracer = None
     try:
-        tracer = Tracer.of(values)
+        tracer = make_tracer(telemetry)
         application = app(services, settings, tracer)
         application.sessions.open()
         number = serve(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.cli.supervision.status_socket import own_folder
+from torvyn.cli.supervision.status_socket import own_folder, temporary_folder
 
 _TIMEOUT_S: Final = 2.0
 _READ_BYTES: Final = 1 << 20
@@ -50,7 +49,7 @@ def ask(path: Path) -> dict[str, Any] | None:
 def _sockets() -> Iterator[Path]:
     """Of this user, and of the services that systemd runs."""
     roots = [Path(os.environ.get("XDG_RUNTIME_DIR") or "/run"), Path("/run")]
-    folders = {own_folder(), Path(tempfile.gettempdir(), f"torvyn-{os.getuid()}")}
+    folders = {own_folder(), temporary_folder()}
     for root in roots:
         with suppress(OSError):
             folders.update((root / "torvyn", *root.glob("torvyn-*")))

@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 import stat
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -41,6 +40,13 @@ def own_folder() -> Path:
         return Path(given)
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(runtime, "torvyn")
+    return temporary_folder()
+
+
+def temporary_folder() -> Path:
+    """For users without a runtime folder."""
+    import tempfile
+
     return Path(tempfile.gettempdir(), f"torvyn-{os.getuid()}")
 
 

@@ -1,5 +1,7 @@
 """The files that `torvyn init` writes.
 
-project_template  the projects: a pipeline, and one per role
-c_components      the components of the C templates
+project_template  the templates: a pipeline, a gateway, and one per role
+gateway           the parts of the gateway's template
+c_components      the components of the templates, in C
+project_files     the files of a template
 """

@@ -131,7 +131,49 @@ _NUMBERED = _code("""
     }
 """)
 
+_DETECTOR = _code("""
+    /* Scores each reading: its distance from the moving mean, in standard deviations. */
+    #define TORVYN_PROCESSOR
+    #include <torvyn.h>
+
+    #include <math.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+
+    TORVYN_UNIT("readings");
+
+    static const double alpha = 0.1, clip = 3.0, noise = 0.01, threshold = 4.0;
+    static double mean, variance;
+    static bool has_mean;
+
+    void torvyn_process(const torvyn_element *element) {
+        torvyn_bytes reading = torvyn_read(element);
+        char *text = torvyn_scratch(reading.size + 1), *end, *output = torvyn_scratch(200);
+        memcpy(text, reading.data, reading.size);
+        text[reading.size] = 0;
+        double value = strtod(text, &end);
+        if (end == text || *end) {
+            torvyn_fail(TORVYN_INVALID_INPUT, "the reading is not a number");
+            return;
+        }
+        if (!has_mean) mean = value;
+        has_mean = true;
+        double deviation = sqrt(variance + noise), distance = value - mean;
+        double score = fabs(distance) / deviation;
+        /* An anomaly must not become the new normal. */
+        distance = fmax(-clip * deviation, fmin(clip * deviation, distance));
+        mean += alpha * distance;
+        variance = (1 - alpha) * (variance + alpha * distance * distance);
+        const char *verdict = score > threshold ? "true" : "false";
+        int size = snprintf(output, 200, "{\\"value\\": %s, \\"score\\": %.2f, \\"anomaly\\": %s}",
+                            text, score, verdict);
+        torvyn_emit_as("application/json", output, (size_t)(size < 200 ? size : 199));
+    }
+""")
+
 COMPONENTS: Final = {
+    "detector": _DETECTOR,
     "countdown": _COUNTDOWN,
     "shout": _SHOUT,
     "keep-short": _KEEP_SHORT,

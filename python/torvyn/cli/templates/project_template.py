@@ -1,4 +1,4 @@
-"""The templates of `torvyn init`: a pipeline, and one project per role with one component.
+"""The templates of `torvyn init`: a pipeline, a gateway, and one project per role.
 
 A template is data: the source of its components, the nodes and edges of its flow, and the flow's
 output and counts, which the generated test and README repeat.
@@ -6,12 +6,12 @@ output and counts, which the generated test and README repeat.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from textwrap import dedent
 from typing import Final
 
-from torvyn.cli.templates import c_components
+from torvyn.cli.templates import gateway
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class Template:
     edges: tuple[tuple[str, str], ...]
     output: str
     produced: int
+    edge_keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Edge -> more keys of its table."""
+    readme: str = ""
+    """What the README says in addition."""
 
 
 def _code(text: str) -> str:
@@ -160,6 +164,16 @@ TEMPLATES: Final[dict[str, Template]] = {
         "1. 9 and 8\n2. 7 and 6\n3. 5 and 4\n4. 3 and 2\n5. 1\n",
         11,
     ),
+    "gateway": Template(
+        "its own detector of anomalies, and an uplink that may be away",
+        {"detector": gateway.DETECTOR},
+        gateway.NODES,
+        _chain("readings", "detector", "uplink"),
+        gateway.OUTPUT,
+        len(gateway.READINGS),
+        {("detector", "uplink"): gateway.DISK_EDGE},
+        gateway.README,
+    ),
     "source": Template(
         "its own source",
         {"countdown": _COUNTDOWN},
@@ -218,80 +232,3 @@ TEMPLATES: Final[dict[str, Template]] = {
         4,
     ),
 }
-
-
-LANGUAGES: Final = ("python", "c")
-
-
-def files_of(template: Template, name: str, language: str | None = None) -> dict[str, str]:
-    """The path and text of every file. With a language, the components run in the sandbox."""
-    manifest = _manifest(template, name, language) + (_grants(template) if language else "")
-    files = {"Torvyn.toml": manifest, "README.md": _readme(template, name, language)}
-    for component, text in template.components.items():
-        if language == "c":
-            files[f"components/{component}/component.c"] = c_components.COMPONENTS[component]
-        else:
-            files[f"components/{component}/component.py"] = text
-    if language:
-        files[".gitignore"] = "build/\n"
-    files["tests/test_flow.py"] = _test(template)
-    return files
-
-
-def _grants(template: Template) -> str:
-    printing = [name for name in template.components if name in c_components.PRINTING]
-    grant = 'capabilities = ["stdio:stdout"]'
-    return "".join(f"\n[security.grants.{name}]\n{grant}\n" for name in printing)
-
-
-def _manifest(template: Template, name: str, language: str | None) -> str:
-    parts = [f'[torvyn]\nname = "{name}"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n']
-    isolation = 'isolation = "wasm"\n' if language == "python" else ""
-    for component in template.components:
-        keys = f'name = "{component}"\npath = "components/{component}"\n{isolation}'
-        parts.append(f"[[component]]\n{keys}")
-    parts.append(f'[flow.main]\ndescription = "A flow with {template.summary}"\n')
-    parts += [f"[flow.main.nodes.{node}]\n{keys}\n" for node, keys in template.nodes.items()]
-    parts += [f'[[flow.main.edges]]\nfrom = "{a}"\nto = "{b}"\n' for a, b in template.edges]
-    return "\n".join(parts)
-
-
-def _test(template: Template) -> str:
-    return (
-        '"""Runs the whole flow and checks its output and its counts."""\n\n'
-        "from pathlib import Path\n\nimport pytest\nimport torvyn\n\n"
-        "PROJECT = Path(__file__).parents[1]\n\n\n"
-        "def test_the_flow_prints_the_expected_output(\n"
-        "    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch\n"
-        ") -> None:\n"
-        "    monkeypatch.chdir(tmp_path)\n"
-        '    statistics = torvyn.load(PROJECT).flow("main").run()\n\n'
-        f"    assert capsys.readouterr().out == {_quote(template.output)}\n"
-        f"    assert statistics.produced == {template.produced}\n"
-        "    assert statistics.live == 0\n"
-    )
-
-
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
-_BUILD: Final = "    torvyn build     # compile the components: pip install 'torvyn[{extra}]'\n"
-_EXTRAS: Final = {"c": "c", "python": "python-guest"}
-
-
-def _readme(template: Template, name: str, language: str | None) -> str:
-    nodes = "\n".join(f"- `{component}`" for component in template.components)
-    return (
-        f"# {name}\n\nA Torvyn project: a flow with {template.summary}.\n\n"
-        f"{_BUILD.format(extra=_EXTRAS[language]) if language else ''}"
-        "    torvyn check     # check the manifest\n"
-        "    torvyn run       # run the flow\n"
-        "    python -m pytest # run the test\n\n"
-        f"`Torvyn.toml` describes the flow. Its components are in `components/`:\n\n{nodes}\n\n"
-        f"`torvyn run -q` prints:\n\n{_indent(template.output)}"
-    )
-
-
-def _indent(text: str) -> str:
-    return "".join(f"    {line}" for line in text.splitlines(keepends=True))

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
-from torvyn.components.event_time import EVENT_TIME, STEP_NS, WallClock, render_time
+from torvyn.components.event_time import (
+    CHECK_NS,
+    EVENT_TIME,
+    PLAUSIBLE_NS,
+    STEP_NS,
+    WallClock,
+    render_time,
+)
 from torvyn.components.json_fields import JSON_TYPE, read_object, write_json
 from torvyn.components.spec import Spec
 from torvyn.components.windows.open_windows import NEVER_NS, ClosedWindow
@@ -29,6 +36,8 @@ class Window(Aggregator):
     spec: ClassVar[Spec] = SPEC
     unit = "windows"
     ports = (LATE,)
+    held_bytes = 0
+    """A good estimate of the memory that the open windows use."""
 
     def init(self, config: Any) -> None:
         self._start(parse_window(parse_config(SPEC, config)), WallClock(self))
@@ -55,33 +64,33 @@ class Window(Aggregator):
         """When the last element arrived, in the flow's time."""
         self._is_restored = False
         self._steps = clock.steps
-        self._values = 0
+        self._future_ns = self._check_ns = -NEVER_NS
+        """The greatest event time that can be true, and when to ask the wall clock again."""
+        self._values = self._panes = 0
+        self.held_bytes = 0
         self.counts = {"late": 0, "future": 0}
         """Elements that were left out, for the statistics."""
-
-    @property
-    def held_bytes(self) -> int:
-        """A good estimate of the memory that the open windows use."""
-        return self._windows.pane_count * _PANE_BYTES + self._values * _VALUE_BYTES
 
     def ingest(self, element: Element) -> list[Output]:
         options = self._options
         record = read_object(element) if options.needs_record else _NOTHING
         # Read everything first: a rejected element must not change a window.
-        values = options.layout.reader.read(record, element.text)
+        values = options.layout.reader.read(record, element)
         done: list[Output] = []
         if options.read_time is None:
             time_ns = self._arrival(element, done)
         else:
             time_ns = options.read_time(record)
-            if self._clock.is_future(time_ns, element.timestamp_ns, options.max_future_ns):
+            if self._is_future(time_ns, element.timestamp_ns):
                 self.counts["future"] += 1
                 return [*done, _set_aside(element, "future")]
         newest_ns = self._newest_ns
         if not self._windows.add(time_ns, values, newest_ns - options.lateness_ns):
             self.counts["late"] += 1
             return [*done, _set_aside(element, LATE)]
-        self._values += options.layout.keeps_values
+        if self._windows.pane_count != self._panes or options.layout.keeps_values:
+            self._values += options.layout.keeps_values
+            self._measure()
         if options.idle_ns:
             self._last_ns = self.now_ns()
         if time_ns > newest_ns:
@@ -92,6 +101,15 @@ class Window(Aggregator):
 
     def flush(self) -> list[Output]:
         return list(self._close(NEVER_NS))
+
+    def _is_future(self, time_ns: int, arrived_ns: int) -> bool:
+        """Whether the time is too far ahead of the wall clock, which is read once per second."""
+        if arrived_ns >= self._check_ns:
+            self._check_ns = arrived_ns + CHECK_NS
+            now_ns = self._clock.at(arrived_ns)
+            is_set = now_ns >= PLAUSIBLE_NS
+            self._future_ns = now_ns + self._options.max_future_ns if is_set else NEVER_NS
+        return time_ns > self._future_ns
 
     def _arrival(self, element: Element, done: list[Output]) -> int:
         """The time of arrival. When the wall clock was set, what was open ends at its old time."""
@@ -133,6 +151,11 @@ class Window(Aggregator):
             yield self._render(window)
         if not self._windows.pane_count:
             self._values = 0
+        self._measure()
+
+    def _measure(self) -> None:
+        self._panes = self._windows.pane_count
+        self.held_bytes = self._panes * _PANE_BYTES + self._values * _VALUE_BYTES
 
     def _render(self, window: ClosedWindow) -> Output:
         start_ns, end_ns, pane = window
@@ -156,6 +179,7 @@ class Window(Aggregator):
     def restore(self, state: Any) -> None:
         self._newest_ns, self._values = state["newest"], state["values"]
         self._windows.restore(state["windows"])
+        self._measure()
         # How long the key had been idle before the restart is not known.
         self._last_ns = None
         self._is_restored = True

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.append_file import AppendFile
+from torvyn.components.files.csv_format import DELIMITER, parse_delimiter
 from torvyn.components.json_fields import (
     EXTRA,
     MISSING,
@@ -38,7 +39,7 @@ SPEC = Spec(
             "Dotted paths to the fields; default: the header of the file, or the fields of the "
             "first object.",
         ),
-        Option("delimiter", "text", ",", "The character between two cells."),
+        DELIMITER,
         Option(
             "mode",
             "choice",
@@ -66,10 +67,9 @@ class Csv(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._path: str = options["path"]
-        self._delimiter: str = options["delimiter"].replace("\\t", "\t").replace("tab", "\t")
-        if len(self._delimiter) != 1 or self._delimiter in '"\r\n':
-            raise wrong_config(SPEC, "`delimiter` must be one character", 'such as "," or "tab"')
+        self._delimiter = parse_delimiter(SPEC, options["delimiter"])
         self._columns: tuple[str, ...] = options["columns"]
         self._ignores_extra = options["extra"] == "ignore"
         truncate = options["mode"] == "truncate"
@@ -78,6 +78,11 @@ class Csv(Sink):
         self._needs_header = self._file.is_regular and not self._file.size_bytes
         if self._file.is_regular and not self._needs_header:
             self._columns = self._check_header()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_delimiter(SPEC, options["delimiter"])
 
     def push(self, element: Element) -> None:
         self.push_batch((element,))

@@ -17,7 +17,12 @@ from typing import Any, ClassVar, Final
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.mqtt.link import Link
-from torvyn.components.mqtt.options import SHARED_OPTIONS, check_shared, make_broker
+from torvyn.components.mqtt.options import (
+    SHARED_OPTIONS,
+    BrokerLimits,
+    check_shared,
+    make_broker,
+)
 from torvyn.components.mqtt.packets import Message, encode_properties
 from torvyn.components.mqtt.publisher import Publication, PublicationBatch, Publisher
 from torvyn.components.mqtt.topic_template import topic_template
@@ -29,7 +34,11 @@ from torvyn.errors import InvalidInput, Unavailable
 MARKS: Final = ("seq", "epoch", "historical")
 """Attributes that become user properties, so that the other side can order and deduplicate."""
 
-_INVALID: Final = {0x90: "the topic is invalid", 0x99: "the payload is not of the stated format"}
+_INVALID: Final = {
+    0x90: "the topic is invalid",
+    0x95: "it is larger than the broker allows",
+    0x99: "the payload is not of the stated format",
+}
 _REASONS: Final = {
     0x80: "unspecified error",
     0x83: "an error of its own",
@@ -71,6 +80,7 @@ config = { url = "mqtts://broker.example.com", topic = "site-7/{id}" }
 
 class Mqtt(Sink):
     spec: ClassVar[Spec] = SPEC
+    waits_without_limit = True
     unit = "messages"
 
     _link: Link | None = None
@@ -136,14 +146,17 @@ class Mqtt(Sink):
             self.connection.close()
 
     def _publication(self, element: Element) -> Publication:
-        topic, payload = self._topic_of(element), bytes(element.data)
-        if not self._is_v5:
-            return Publication(topic, payload, None)
-        attributes = element.attributes
+        """The message of an element; raises `InvalidInput` for what the broker would hang up on."""
+        try:
+            topic, payload = self._topic_of(element), bytes(element.data)
+            return Publication(topic, payload, self._properties(element) if self._is_v5 else None)
+        except ValueError as error:
+            raise InvalidInput(f"it cannot be an MQTT message: {error}") from error
+
+    def _properties(self, element: Element) -> bytes:
+        attributes, kind = element.attributes, element.content_type
         user = {name: _text(attributes[name]) for name in MARKS if name in attributes}
-        kind = element.content_type
-        content_type = None if kind in ("", BINARY) else kind
-        return Publication(topic, payload, encode_properties(content_type, user))
+        return encode_properties(None if kind in ("", BINARY) else kind, user)
 
     # On the link's thread
 
@@ -156,8 +169,8 @@ class Mqtt(Sink):
     def on_session(self, is_resumed: bool) -> None:
         """Each connection is a session of its own."""
 
-    def on_connected(self, is_resumed: bool, receive_maximum: int) -> None:
-        self._publisher.connected(receive_maximum)
+    def on_connected(self, limits: BrokerLimits) -> None:
+        self._publisher.connected(limits)
 
     def on_disconnected(self, reason: str) -> None:
         self._publisher.disconnected()

@@ -9,17 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import json
 import uuid
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Backoff, Connection
+from torvyn.components.identity import ONCE, identity_of
 from torvyn.components.json_fields import MISSING, get_field, parse_object
-from torvyn.components.network.nats_client import OPTIONS, NatsClient
+from torvyn.components.network.jetstream import (
+    NO_STREAM,
+    STREAM_FULL,
+    JetStreamWriter,
+    OutgoingMessage,
+    Rejected,
+)
+from torvyn.components.network.nats_client import (
+    OPTIONS,
+    NatsClient,
+    check_options,
+    render_servers,
+)
 from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
+from torvyn.components.template import text_template
 from torvyn.contract import Element, Sink
 from torvyn.errors import InvalidInput, Unavailable
 
@@ -28,7 +41,14 @@ SPEC = Spec(
     role="sink",
     summary="Publishes each element to a NATS subject, or to a JetStream stream.",
     options=(
-        Option("subject", "text", None, "The subject.", required=True),
+        Option(
+            "subject",
+            "text",
+            None,
+            "The subject; `{field}` stands for a field of the JSON payload, `{@name}` for an "
+            "attribute.",
+            required=True,
+        ),
         Option(
             "jetstream",
             "boolean",
@@ -42,6 +62,7 @@ SPEC = Spec(
             "A dotted path to the field that identifies an element, for streams: within its "
             "duplicate window a stream stores each id once, also after a restart.",
         ),
+        ONCE,
         Option("timeout", "duration", 5.0, "How long to wait for a confirmation before a retry."),
         *OPTIONS,
     ),
@@ -49,11 +70,9 @@ SPEC = Spec(
     example="""\
 [flow.main.nodes.uplink]
 component = "nats"
-config = { subject = "readings.site-7", jetstream = true, message_id = "id" }
+config = { subject = "readings.{device}", jetstream = true, message_id = "id" }
 """,
 )
-
-STREAM_FULL: Final = 10077
 
 
 class Nats(Sink):
@@ -66,18 +85,30 @@ class Nats(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._subject: str = options["subject"]
+        self._subject_of = _subject_template(self._subject)
         self._is_stored: bool = options["jetstream"]
         self._id_field: str = options["message_id"]
+        self._is_once: bool = options["once"]
         self._timeout_s: float = options["timeout"]
-        if not self._subject or any(mark in self._subject for mark in "*> "):
-            raise wrong_config(SPEC, f"{self._subject!r} is not a subject to publish to")
         self._is_over = False
         self._run_id = uuid.uuid4().hex
         self._count = 0
-        self.connection = Connection("nats", ", ".join(options["servers"]).rpartition("@")[2])
-        self._client = NatsClient(options, self.connection, _nothing, self._on_failed)
+        self.connection = Connection("nats", render_servers(options))
+        self._writer = JetStreamWriter()
+        self._client = NatsClient(
+            SPEC, options, self.connection, self._writer.start, self._on_failed
+        )
         self._client.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        check_options(SPEC, options)
+        _subject_template(options["subject"])
+        if options["once"] and (options["message_id"] or not options["jetstream"]):
+            raise wrong_config(SPEC, "`once` is for streams, and instead of a `message_id`")
 
     def push(self, element: Element) -> None:
         self.push_batch((element,))
@@ -87,7 +118,7 @@ class Nats(Sink):
             raise Unavailable("there is no connection to NATS")
         if self._client.failure is not None:
             raise Unavailable(f"no connection to NATS: {self._client.failure}")
-        messages = [(bytes(element.data), self._headers(element)) for element in elements]
+        messages = [self._message(element) for element in elements]
         self._sending = self._client.submit(self._send_all(self._client, messages))
         if self._is_over or self._client.failure is not None:
             self._sending.cancel()
@@ -112,10 +143,17 @@ class Nats(Sink):
         if self._sending is not None:
             self._sending.cancel()
 
-    def _headers(self, element: Element) -> dict[str, str]:
+    def _message(self, element: Element) -> OutgoingMessage:
+        subject = self._subject_of(element)
+        return OutgoingMessage(subject, bytes(element.data), self._headers(element, subject))
+
+    def _headers(self, element: Element, subject: str) -> dict[str, str]:
         headers = {"Content-Type": element.content_type}
         if not self._is_stored:
             return headers
+        if self._is_once:
+            epoch, sequence = identity_of(element)
+            return {**headers, "Nats-Msg-Id": f"{epoch}-{sequence}-{subject}"}
         if not self._id_field:
             self._count += 1
             return {**headers, "Nats-Msg-Id": f"{self._run_id}-{self._count}"}
@@ -126,9 +164,7 @@ class Nats(Sink):
 
     # On the loop
 
-    async def _send_all(
-        self, client: NatsClient, messages: list[tuple[bytes, dict[str, str]]]
-    ) -> None:
+    async def _send_all(self, client: NatsClient, messages: list[OutgoingMessage]) -> None:
         import nats.errors
 
         backoff = Backoff()
@@ -136,9 +172,13 @@ class Nats(Sink):
             connected = await client.connected()
             self._check_sizes(messages, connected.max_payload)
             try:
-                send = self._store if self._is_stored else self._publish
-                await send(connected, messages)
-            except (nats.errors.Error, TimeoutError, OSError) as error:
+                if self._is_stored:
+                    await self._writer.store(connected, messages, self._timeout_s)
+                else:
+                    await self._publish(connected, messages)
+            except (nats.errors.TimeoutError, TimeoutError):
+                await client.reconnect()
+            except (nats.errors.Error, OSError) as error:
                 self._report(error)
                 await asyncio.sleep(backoff.next_delay_s())
             else:
@@ -146,9 +186,9 @@ class Nats(Sink):
                 return
 
     @staticmethod
-    def _check_sizes(messages: list[tuple[bytes, dict[str, str]]], limit_bytes: int) -> None:
+    def _check_sizes(messages: list[OutgoingMessage], limit_bytes: int) -> None:
         """Before anything is sent: a batch is sent as a whole or not at all."""
-        for data, headers in messages:
+        for _, data, headers in messages:
             size = len(data) + sum(len(name) + len(value) + 4 for name, value in headers.items())
             if size + len("NATS/1.0\r\n\r\n") > limit_bytes:
                 message = f"its {len(data)} bytes are more than the server takes ({limit_bytes})"
@@ -156,42 +196,21 @@ class Nats(Sink):
 
     def _report(self, error: Exception) -> None:
         reason = describe(error).removeprefix("nats: ")
-        if isinstance(error, _Rejected) and error.code == STREAM_FULL:
+        if isinstance(error, Rejected) and error.code == STREAM_FULL:
             reason = f"the stream of {self._subject} is full"
-        elif type(error).__name__ == "NoRespondersError":
+        elif isinstance(error, Rejected) and error.code == NO_STREAM:
             reason = f"no stream stores {self._subject}"
         self.connection.lost(reason)
 
-    async def _publish(self, client: Any, messages: list[tuple[bytes, dict[str, str]]]) -> None:
-        for data, headers in messages:
-            await client.publish(self._subject, data, headers=headers)
+    async def _publish(self, client: Any, messages: list[OutgoingMessage]) -> None:
+        for subject, data, headers in messages:
+            await client.publish(subject, data, headers=headers)
         await client.flush(self._timeout_s)
 
-    async def _store(self, client: Any, messages: list[tuple[bytes, dict[str, str]]]) -> None:
-        """Publishes all and waits for every confirmation, before the first error is raised."""
-        # Not `publish_async` of the library: it never ends when the server answers with an error.
-        answers = await asyncio.gather(
-            *(
-                client.request(self._subject, data, self._timeout_s, headers=headers)
-                for data, headers in messages
-            ),
-            return_exceptions=True,
-        )
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-            error = json.loads(answer.data).get("error")
-            if error:
-                raise _Rejected(error.get("err_code", 0), error.get("description", "rejected"))
 
+def _subject_template(template: str) -> Callable[[Element], str]:
+    def check(subject: str) -> None:
+        if not all(subject.split(".")) or any(sign in subject for sign in "*> \t\r\n"):
+            raise wrong_config(SPEC, f"{template!r} is not a subject to publish to")
 
-class _Rejected(OSError):
-    """The server did not store a message."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-async def _nothing(_: Any) -> None:
-    """A sink has nothing to subscribe to."""
+    return text_template(SPEC, "subject", template, forbidden=".*> \t\r\n", check=check)

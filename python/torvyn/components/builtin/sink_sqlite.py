@@ -1,8 +1,8 @@
 """`sqlite`: inserts JSON objects as rows of a SQLite table.
 
 The elements that are waiting are one transaction: all of them are on the disk when `push_batch`
-returns, or none. With a `key`, an element that is delivered again changes nothing, so each is
-stored once. A locked database or a full disk is waited for.
+returns, or none. With a `key`, or with `once`, which notes the last number in the same transaction,
+an element that is delivered again changes nothing. A locked database or a full disk is waited for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torvyn.components.files.sqlite_files import (
     to_sql,
     translated,
 )
+from torvyn.components.identity import ONCE, ElementIdentity, identity_of
 from torvyn.components.json_fields import (
     EXTRA,
     MISSING,
@@ -61,6 +62,7 @@ SPEC = Spec(
             "For a key that is stored already: `ignore` the new row, or `update` the old one.",
             choices=("ignore", "update"),
         ),
+        ONCE,
         EXTRA,
         Option("busy_timeout", "duration", 5.0, "How long one try waits for a locked database."),
         ON_DISCONNECT,
@@ -84,17 +86,14 @@ class SQLite(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._path: str = options["path"]
         self._table: str = options["table"]
         self._columns: tuple[str, ...] = options["columns"]
         self._key: tuple[str, ...] = options["key"]
         self._updates = options["on_conflict"] == "update"
         self._wait_s: float = options["busy_timeout"]
-        if not self._path or not self._table:
-            raise wrong_config(SPEC, "`path` and `table` must not be empty")
-        missing = [name for name in self._key if self._columns and name not in self._columns]
-        if missing:
-            raise wrong_config(SPEC, f"the key {missing[0]!r} is not among `columns`")
+        self._is_once: bool = options["once"]
         self._ignores_extra = options["extra"] == "ignore"
         self._statement = ""
         self.connection = Connection("sqlite", self._path)
@@ -105,6 +104,16 @@ class SQLite(Sink):
         except DatabaseAway as error:
             self.connection.lost(str(error))
 
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        if not options["path"] or not options["table"]:
+            raise wrong_config(SPEC, "`path` and `table` must not be empty")
+        columns = options["columns"]
+        missing = [name for name in options["key"] if columns and name not in columns]
+        if missing:
+            raise wrong_config(SPEC, f"the key {missing[0]!r} is not among `columns`")
+
     def push(self, element: Element) -> None:
         self.push_batch((element,))
 
@@ -112,7 +121,8 @@ class SQLite(Sink):
         if self._retry is None:
             raise Unavailable("the database is not open")
         records = [parse_object(element) for element in elements]
-        self._retry.call(lambda: self._insert(records), DatabaseAway)
+        marks = [identity_of(element) for element in elements] if self._is_once else []
+        self._retry.call(lambda: self._insert(records, marks), DatabaseAway)
 
     def unblock(self) -> None:
         if self._retry is not None:
@@ -123,7 +133,7 @@ class SQLite(Sink):
         if self._retry is not None:
             self.connection.close()
 
-    def _insert(self, records: list[dict[str, Any]]) -> None:
+    def _insert(self, records: list[dict[str, Any]], marks: list[ElementIdentity]) -> None:
         """One transaction; when it raises, nothing was stored."""
         with translated(self._path):
             database = self._open()
@@ -132,6 +142,8 @@ class SQLite(Sink):
             rows = [self._row(record) for record in records]
             try:
                 database.execute("BEGIN IMMEDIATE")
+                if marks:
+                    rows = self._without_stored(database, rows, marks)
                 database.executemany(self._statement, rows)
                 database.execute("COMMIT")
             except INVALID_ROW:
@@ -141,6 +153,29 @@ class SQLite(Sink):
                 # After a failed write the state of the connection is not known.
                 self._close()
                 raise
+
+    def _without_stored(
+        self, database: sqlite3.Connection, rows: list[list[Any]], marks: list[ElementIdentity]
+    ) -> list[list[Any]]:
+        """The rows that are not stored yet; notes in the same transaction that they are."""
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS torvyn_stored "
+            "(target TEXT, epoch TEXT, sequence INTEGER, PRIMARY KEY (target, epoch))"
+        )
+        found = database.execute(
+            "SELECT epoch, sequence FROM torvyn_stored WHERE target = ?", (self._table,)
+        )
+        last: dict[str, int] = dict(found)
+        new = []
+        for row, mark in zip(rows, marks, strict=True):
+            if mark.sequence > last.get(mark.epoch, -1):
+                new.append(row)
+                last[mark.epoch] = mark.sequence
+        database.executemany(
+            "INSERT OR REPLACE INTO torvyn_stored VALUES (?, ?, ?)",
+            [(self._table, epoch, sequence) for epoch, sequence in last.items()],
+        )
+        return new
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
 from torvyn.components.connection import Connection
@@ -49,11 +49,17 @@ class Tcp(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._address = parse_address(SPEC, options["address"])
         self._is_json = options["format"] == "jsonl"
         self._timeout_s: float = options["timeout"]
         self.connection = Connection("tcp", render_address(self._address))
         self._retry = RetryLoop(self.connection, options["on_disconnect"])
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_address(SPEC, options["address"])
 
     def push(self, element: Element) -> None:
         self.push_batch((element,))

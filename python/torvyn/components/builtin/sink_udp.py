@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
 from torvyn.components.connection import Connection
@@ -45,10 +45,16 @@ class Udp(Sink):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._address = parse_address(SPEC, options["address"])
         self._end: bytes = options["end"].encode()
         self.connection = Connection("udp", render_address(self._address))
         self._retry = RetryLoop(self.connection, options["on_disconnect"])
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_address(SPEC, options["address"])
 
     def push(self, element: Element) -> None:
         if self._retry is None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.files.csv_format import DELIMITER, parse_delimiter
 from torvyn.components.files.file_position import FilePosition
 from torvyn.components.files.text_files import open_to_read
 from torvyn.components.json_fields import JSON_TYPE, write_json
@@ -27,7 +28,7 @@ SPEC = Spec(
     options=(
         Option("path", "text", None, "The file to read.", required=True),
         Option("columns", "words", (), "The columns of a file without a header."),
-        Option("delimiter", "text", ",", "The character between two cells."),
+        DELIMITER,
         Option(
             "numbers",
             "boolean",
@@ -56,15 +57,22 @@ class Csv(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._path: str = options["path"]
         self._numbers: bool = options["numbers"]
         self._encoding = line_encoding(SPEC, options["encoding"])
-        self._delimiter = _delimiter(options["delimiter"])
+        self._delimiter = parse_delimiter(SPEC, options["delimiter"])
         self._columns: tuple[str, ...] = _unique(options["columns"], "`columns`")
         self._line = self._offset = 0
         self._file = open_to_read(SPEC, self._path)
         self._is_seekable = self._file.seekable()
         self._start_reading()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_delimiter(SPEC, options["delimiter"])
+        _unique(options["columns"], "`columns`")
 
     def pull(self) -> Output | None:
         if not self._columns:
@@ -158,13 +166,6 @@ class Csv(Source):
             return int(cell)
         number = float(cell)
         return cell if number in (float("inf"), float("-inf")) else number
-
-
-def _delimiter(text: str) -> str:
-    text = {"\\t": "\t", "tab": "\t"}.get(text, text)
-    if len(text) != 1 or text in '"\r\n':
-        raise wrong_config(SPEC, "`delimiter` must be one character", 'such as "," or ";" or "tab"')
-    return text
 
 
 def _unique(columns: tuple[str, ...] | list[str], what: str) -> tuple[str, ...]:

@@ -17,7 +17,12 @@ from typing import Any, ClassVar, Final
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.mqtt.link import Link
-from torvyn.components.mqtt.options import SHARED_OPTIONS, check_shared, make_broker
+from torvyn.components.mqtt.options import (
+    SHARED_OPTIONS,
+    BrokerLimits,
+    check_shared,
+    make_broker,
+)
 from torvyn.components.mqtt.packets import RETAIN, Message, encode_acknowledgements
 from torvyn.components.mqtt.subscriptions import Subscriptions
 from torvyn.components.mqtt.unsettled import Unsettled
@@ -66,8 +71,7 @@ SPEC = Spec(
             "receive_maximum",
             "integer",
             1000,
-            "How many messages may be in the flow and not settled (version 5; in 3.1.1 the broker "
-            "decides). For QoS 0: how many may wait to be pulled.",
+            "How many messages may be in the flow and not settled.",
             minimum=1,
         ),
     ),
@@ -105,10 +109,9 @@ class Mqtt(Source):
         self._unsettled = Unsettled()
         self._attributes: dict[tuple[bytes, int], dict[str, Any]] = {}
         self._subscriptions = Subscriptions(options["topics"], options["qos"], broker.is_v5)
-        self._topics: tuple[str, ...] = options["topics"]
         self.connection = Connection("mqtt", broker.address)
         self._link = Link(broker, self.connection, self, self._subscriptions)
-        self._is_started = False
+        self._link.start()
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -127,25 +130,9 @@ class Mqtt(Source):
         if not options["topics"]:
             raise wrong_config(SPEC, "`topics` is empty")
 
-    def snapshot(self) -> dict[str, Any]:
-        """The session outlives the config: what an older config subscribed to must be known."""
-        return {"topics": [*self._topics]}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._subscriptions.forget(state["topics"])
-
     def pull(self) -> Output | Pending:
-        ready = self._ready
-        if ready:
-            message = ready.popleft()
-            if self._link is not None and len(ready) == self._limit - 1:
-                # The link has stopped reading.
-                self._link.wake()
-            return self._output(message)
-        if not self._is_started and self._link is not None:
-            # Not in `init`: `restore` comes after it.
-            self._is_started = True
-            self._link.start()
+        if self._ready:
+            return self._output(self._ready.popleft())
         if self._failure is not None:
             address = self.connection.status.address if self.connection else ""
             raise Unavailable(f"no connection to {address}: {self._failure}")
@@ -184,11 +171,16 @@ class Mqtt(Source):
 
     @property
     def is_full(self) -> bool:
-        return len(self._ready) >= self._limit
+        # Not only the broker keeps to it: mosquitto sends more when it works off a backlog.
+        return len(self._unsettled) >= self._limit
 
     def on_messages(self, messages: list[Message]) -> None:
         self._ready.extend(self._unsettled.add(messages))
         self.wake()
+        for topic in {message.topic for message in messages}:
+            stale = self._subscriptions.stale_filters(topic)
+            if stale and self._link is not None:
+                self._link.unsubscribe(stale)
         self._acknowledge(self._unsettled.take_settled())
 
     def on_wake(self) -> None:
@@ -198,7 +190,7 @@ class Mqtt(Source):
         if count:
             self._acknowledge(self._unsettled.settle(count))
 
-    def on_connected(self, is_resumed: bool, receive_maximum: int) -> None:
+    def on_connected(self, limits: BrokerLimits) -> None:
         self._failure = None
 
     def on_session(self, is_resumed: bool) -> None:

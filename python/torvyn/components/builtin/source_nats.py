@@ -16,7 +16,12 @@ from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.network.inbox import CAPACITY, Inbox
 from torvyn.components.network.jetstream import JetStreamReader
-from torvyn.components.network.nats_client import OPTIONS, NatsClient
+from torvyn.components.network.nats_client import (
+    OPTIONS,
+    NatsClient,
+    check_options,
+    render_servers,
+)
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import Unavailable
@@ -61,9 +66,9 @@ class Nats(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._subject: str = options["subject"]
         self._queue: str = options["queue"]
-        self._check(options)
         self._capacity: int = options["capacity"]
         self._inbox: Inbox[Any] = Inbox(self._capacity, self.wake)
         self._unsettled: deque[str] = deque()
@@ -77,9 +82,22 @@ class Nats(Source):
                 options["ack_wait"],
                 lambda message: self._inbox.put((message,)),
             )
-        self.connection = Connection("nats", ", ".join(map(_without_password, options["servers"])))
-        self._client = NatsClient(options, self.connection, self._subscribe, self.wake)
+        self.connection = Connection("nats", render_servers(options))
+        self._client = NatsClient(SPEC, options, self.connection, self._subscribe, self.wake)
         self._client.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        check_options(SPEC, options)
+        if not options["subject"] and not options["stream"]:
+            raise wrong_config(SPEC, "there is no `subject`", "set `subject` or `stream`")
+        if bool(options["stream"]) != bool(options["durable"]):
+            hint = "a stream is read by a durable consumer: name both, or neither"
+            raise wrong_config(SPEC, "`stream` and `durable` belong together", hint)
+        if options["stream"] and options["queue"]:
+            hint = "the readers of one durable consumer share its messages"
+            raise wrong_config(SPEC, "`queue` is for subjects without a stream", hint)
 
     def pull(self) -> Output | Pending:
         message = self._inbox.take()
@@ -116,17 +134,6 @@ class Nats(Source):
                 client.dropped,
             )
 
-    @staticmethod
-    def _check(options: dict[str, Any]) -> None:
-        if not options["subject"] and not options["stream"]:
-            raise wrong_config(SPEC, "there is no `subject`", "set `subject` or `stream`")
-        if bool(options["stream"]) != bool(options["durable"]):
-            hint = "a stream is read by a durable consumer: name both, or neither"
-            raise wrong_config(SPEC, "`stream` and `durable` belong together", hint)
-        if options["stream"] and options["queue"]:
-            hint = "the readers of one durable consumer share its messages"
-            raise wrong_config(SPEC, "`queue` is for subjects without a stream", hint)
-
     # On the loop
 
     async def _subscribe(self, client: Any) -> None:
@@ -146,8 +153,3 @@ class Nats(Source):
         while self._inbox.is_full and self._client is not None:
             await asyncio.sleep(FULL_WAIT_S)
         self._inbox.put((message,))
-
-
-def _without_password(url: str) -> str:
-    scheme, _, rest = url.rpartition("//")
-    return f"{scheme}//{rest.rpartition('@')[2]}" if scheme else rest.rpartition("@")[2]

@@ -63,6 +63,7 @@ class SQLite(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._path: str = options["path"]
         self._table: str = options["table"]
         self._column: str = options["column"]
@@ -71,14 +72,18 @@ class SQLite(Source):
         self._follows: bool = options["follow"]
         self._fails = options["on_disconnect"] == "fail"
         self._seeks_end = options["start"] == "end"
-        if not self._poll_s:
-            raise wrong_config(SPEC, "`poll` cannot be 0", 'set it to a duration such as "1s"')
         self._rows: deque[tuple[Any, ...]] = deque()
         self._names: list[str] = []
         self._last: list[Any] | None = None
         self._has_row_id = True
         self._backoff = Backoff(first_s=self._poll_s)
         self.connection = Connection("sqlite", self._path)
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        if not options["poll"]:
+            raise wrong_config(SPEC, "`poll` cannot be 0", 'set it to a duration such as "1s"')
 
     def pull(self) -> Output | Pending | None:
         if not self._rows:

@@ -62,17 +62,23 @@ class Tail(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._path: str = os.path.expanduser(options["path"])
         self._poll = PENDING.after(options["poll"])
         self._format = LineFormat.of(SPEC, options)
-        if not options["path"] or not options["poll"]:
-            name = "poll" if options["path"] else "path"
-            raise wrong_config(SPEC, f"`{name}` is empty or 0", f"set `{name}`")
         self.connection = Connection("tail", self._path)
         self._seeks_end = options["start"] == "end" and os.path.exists(self._path)
         self._lines: deque[SplitLine] = deque()
         self._rotated: list[str] = []
         self._position: FilePosition | None = None
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        LineFormat.of(SPEC, options)
+        if not options["path"] or not options["poll"]:
+            name = "poll" if options["path"] else "path"
+            raise wrong_config(SPEC, f"`{name}` is empty or 0", f"set `{name}`")
 
     def pull(self) -> str | Output | Pending:
         while True:

@@ -84,6 +84,7 @@ class Tcp(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._address = parse_address(SPEC, options["address"])
         self._format = LineFormat.of(SPEC, options)
         self._gives_peer: bool = options["peer"]
@@ -99,6 +100,12 @@ class Tcp(Source):
         self.is_listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="torvyn-tcp", daemon=True)
         self._thread.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_address(SPEC, options["address"])
+        LineFormat.of(SPEC, options)
 
     def pull(self) -> str | Output | Pending:
         while (received := self._inbox.take()) is not None:

@@ -76,6 +76,7 @@ class Udp(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
+        self.check_options(options)
         self._address = parse_address(SPEC, options["address"])
         self._format = LineFormat.of(SPEC, options)
         self._takes_lines = options["framing"] == "lines"
@@ -92,6 +93,12 @@ class Udp(Source):
         self.is_listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="torvyn-udp", daemon=True)
         self._thread.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        parse_address(SPEC, options["address"])
+        LineFormat.of(SPEC, options)
 
     def pull(self) -> str | bytes | Output | Pending:
         while (received := self._inbox.take()) is not None:

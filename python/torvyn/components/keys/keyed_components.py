@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import heapq
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from torvyn.components.keys.key_reader import KeyFunction, key_reader
 from torvyn.contract import Component, Element
-from torvyn.contract.inspection import defines, own_attribute
+from torvyn.contract.inspection import defines, own_attribute, read_attribute
 from torvyn.contract.roles import METHODS, Emissions
 
 KEY_BYTES: Final = 1024
@@ -25,13 +26,15 @@ KEY_BYTES: Final = 1024
 class _Slot:
     """The component of one key."""
 
-    __slots__ = ("component", "due_ns", "held_bytes", "method")
+    __slots__ = ("component", "due_ns", "held_bytes", "method", "saved")
 
     def __init__(self, component: Component, method: Callable[..., Any]) -> None:
         self.component = component
         self.method = method
         self.held_bytes = 0
         self.due_ns: int | None = None
+        self.saved: str | None = None
+        """Its state as JSON, if it was not called since."""
 
 
 class KeyedComponents:
@@ -59,6 +62,8 @@ class KeyedComponents:
         """Created and initialized before the first key, so that a bad config fails at the start."""
         self.method_name = METHODS[self._spare.role]
         self._has_timer = False
+        self._has_inputs = bool(read_attribute(self._spare, "inputs", ()))
+        self.input = ""
         self._reports_bytes = defines(self._spare, "held_bytes")
         self.node: Any = None
         self._wall: Any = None
@@ -125,7 +130,7 @@ class KeyedComponents:
 
     # Elements
 
-    def call(self, element: Element, *input_name: str) -> Emissions:
+    def call(self, element: Element) -> Emissions:
         """Calls the component of the element's key."""
         key = self._read_key(element)
         slot = self._slots.get(key)
@@ -136,8 +141,11 @@ class KeyedComponents:
                 evicted += self._evict()
         else:
             self._slots.move_to_end(key)
-        result = slot.method(element, *input_name)
-        if self._reports_bytes:
+        if self._has_inputs:
+            slot.component.input = self.input  # type: ignore[attr-defined]
+        slot.saved = None
+        result = slot.method(element)
+        if self._reports_bytes and slot.component.held_bytes != slot.held_bytes:  # type: ignore[attr-defined]
             self._measure(slot)
             if self._is_full():
                 evicted += self._evict()
@@ -216,21 +224,23 @@ class KeyedComponents:
             self._slots[key].due_ns = None
         for key in ready:
             slot = self._slots[key]
+            slot.saved = None
             yield from _items(slot.component.on_timer())  # type: ignore[attr-defined]
             self._set_timer(key, slot)
 
     # State
 
-    def snapshot(self) -> Any:
-        """The states of all keys, in the order of their last use."""
-        states = [
-            (key, _encoded(slot.component.snapshot()))  # type: ignore[attr-defined]
-            for key, slot in self._slots.items()
-        ]
-        return {"keys": states}
+    def snapshot(self) -> bytes:
+        """The states of all keys, in the order of their last use. Only keys that were used since
+        the last snapshot are asked again."""
+        for key, slot in self._slots.items():
+            if slot.saved is None:
+                state = slot.component.snapshot()  # type: ignore[attr-defined]
+                slot.saved = json.dumps((key, _encoded(state)), separators=(",", ":"))
+        return f"[{','.join(str(slot.saved) for slot in self._slots.values())}]".encode()
 
-    def restore(self, state: Any) -> None:
-        for key, own in state["keys"]:
+    def restore(self, state: bytes) -> None:
+        for key, own in json.loads(state):
             slot = self._open(key)
             slot.component.restore(_decoded(own))  # type: ignore[attr-defined]
             if self._reports_bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torvyn.components.keys.keyed_components import KeyedComponents
@@ -15,6 +16,7 @@ class _Keyed(Component):
         super().__init__()
         self._keyed = keyed
         self.counts = keyed.counts
+        self.inputs: Iterable[str] = tuple(getattr(keyed.model, "inputs", ()))
         setattr(self, keyed.method_name, keyed.call)
         if has_timer:
             keyed.use_timers()
@@ -31,6 +33,14 @@ class _Keyed(Component):
     @_node.setter
     def _node(self, node: Any) -> None:
         self._keyed.set_node(node)
+
+    def _get_input(self) -> str:
+        return self._keyed.input
+
+    def _set_input(self, name: str) -> None:
+        self._keyed.input = name
+
+    input = property(_get_input, _set_input)
 
     def init(self, config: str) -> None:
         self._keyed.init(config, self.__dict__.get("_wall_clock"))

@@ -13,10 +13,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from torvyn.components.mqtt.options import Broker
+from torvyn.components.mqtt.options import Broker, BrokerLimits
 from torvyn.components.mqtt.packets import DISCONNECT, PUBACK
 
-_MAX_RECEIVE: Final = 65535
 _GOODBYE_S: Final = 1.0
 _READ_BYTES: Final = 65536
 
@@ -24,7 +23,7 @@ _READ_BYTES: Final = 65536
 class Handshake(Protocol):
     """What the broker answers to CONNECT, SUBSCRIBE and at the end."""
 
-    def on_connack(self, refusal: str | None, is_resumed: bool, receive_maximum: int) -> None: ...
+    def on_connack(self, refusal: str | None, is_resumed: bool, limits: BrokerLimits) -> None: ...
     def on_suback(self, packet_id: int, refusals: list[str | None]) -> None: ...
     def on_goodbye(self, reason: str) -> None: ...
 
@@ -98,8 +97,12 @@ class FedClient(Client):  # type: ignore[misc]
         return fed
 
     def _answer_connack(self, _: Any, __: Any, flags: Any, reason: Any, properties: Any) -> None:
-        limit = getattr(properties, "ReceiveMaximum", _MAX_RECEIVE)
-        self._handshake.on_connack(_refusal(reason), flags.session_present, limit)
+        default = BrokerLimits()
+        limits = BrokerLimits(
+            getattr(properties, "ReceiveMaximum", default.receive_maximum),
+            getattr(properties, "MaximumPacketSize", default.max_packet_bytes),
+        )
+        self._handshake.on_connack(_refusal(reason), flags.session_present, limits)
 
     def _answer_suback(self, _: Any, __: Any, packet_id: int, reasons: Any, ___: Any) -> None:
         self._handshake.on_suback(packet_id, [_refusal(reason) for reason in reasons])

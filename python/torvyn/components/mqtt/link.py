@@ -15,7 +15,7 @@ import time
 from typing import Any, Final, Protocol
 
 from torvyn.components.connection import Backoff, Connection
-from torvyn.components.mqtt.options import Broker
+from torvyn.components.mqtt.options import Broker, BrokerLimits
 from torvyn.components.mqtt.packets import PINGREQ
 from torvyn.components.mqtt.reader import PacketReader, Receiver
 from torvyn.components.mqtt.subscriptions import Subscriptions
@@ -34,7 +34,7 @@ class LinkUser(Receiver, Protocol):
         """The broker has accepted us. If the session is resumed, it sends again what was not
         acknowledged."""
 
-    def on_connected(self, is_resumed: bool, receive_maximum: int) -> None: ...
+    def on_connected(self, limits: BrokerLimits) -> None: ...
     def on_disconnected(self, reason: str) -> None: ...
     def on_wake(self) -> None: ...
     @property
@@ -64,7 +64,7 @@ class Link:
         self._subscriptions = subscriptions
         self._client: Any = None
         self._reader: PacketReader | None = None
-        self._handshake = (False, 0)
+        self._limits = BrokerLimits()
         self._lost_reason: str | None = None
         self._looked_s = 0.0
         self._is_stopping = self._is_woken = False
@@ -100,6 +100,10 @@ class Link:
     def send(self, packets: bytes) -> None:
         if self._client is not None and packets:
             self._client.send_packets(packets)
+
+    def unsubscribe(self, filters: list[str]) -> None:
+        if self._client is not None:
+            self._client.unsubscribe(filters)
 
     def drop(self, reason: str) -> None:
         """Ends the connection, and connects again."""
@@ -162,10 +166,10 @@ class Link:
             raise Lost(self._lost_reason or "the connection was closed")
 
     def _on_wake(self) -> None:
-        # In this order, no wake-up is lost between the two.
-        self._is_woken = False
         with contextlib.suppress(OSError):
             self._wake_reader.recv(4096)
+        # Only now: a wake-up before the read would set it, and lose its byte to the read.
+        self._is_woken = False
         self._user.on_wake()
 
     def _keep_alive(self) -> None:
@@ -227,11 +231,11 @@ class Link:
 
     # The answers of the broker
 
-    def on_connack(self, refusal: str | None, is_resumed: bool, receive_maximum: int) -> None:
+    def on_connack(self, refusal: str | None, is_resumed: bool, limits: BrokerLimits) -> None:
         if refusal is not None:
             self.drop(f"the broker refused the connection: {refusal}")
             return
-        self._handshake = (is_resumed, receive_maximum)
+        self._limits = limits
         self._user.on_session(is_resumed)
         if self._subscriptions is None or not self._subscriptions.send(self._client, is_resumed):
             self._on_ready()
@@ -251,4 +255,4 @@ class Link:
         if not self.is_ready:
             self.is_ready = True
             self._connection.connected()
-            self._user.on_connected(*self._handshake)
+            self._user.on_connected(self._limits)

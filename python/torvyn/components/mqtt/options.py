@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from torvyn.components.client_tls import TLS_OPTIONS, check_tls_options, client_tls
 from torvyn.components.config import wrong_config
+from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
 
 PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
@@ -29,9 +31,7 @@ SHARED_OPTIONS: Final = (
         "",
         "The password. Write `${NAME}`, so that it stays out of the manifest.",
     ),
-    Option("ca_file", "text", "", "The certificates to trust; default: those of the system."),
-    Option("cert_file", "text", "", "The client's certificate."),
-    Option("key_file", "text", "", "The client's private key."),
+    *TLS_OPTIONS,
     Option(
         "keepalive",
         "duration",
@@ -46,14 +46,7 @@ SHARED_OPTIONS: Final = (
         "How long one try to connect may take.",
         minimum=0.001,
     ),
-    Option(
-        "on_disconnect",
-        "choice",
-        "retry",
-        "`retry` connects again, with delays from 0.5 s to 60 s; `fail` ends the flow with an "
-        "error.",
-        choices=("retry", "fail"),
-    ),
+    ON_DISCONNECT,
     Option(
         "will",
         "table",
@@ -95,6 +88,14 @@ class Broker:
         return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """What the broker allows us to send; the defaults are those of MQTT."""
+
+    receive_maximum: int = 65535
+    max_packet_bytes: int = 268_435_455
+
+
 def make_broker(spec: Spec, options: dict[str, Any], **session: Any) -> Broker:
     """The broker of the options; raises `ContractError` if they do not fit together."""
     scheme, host, port = parse_url(spec, options["url"])
@@ -106,7 +107,7 @@ def make_broker(spec: Spec, options: dict[str, Any], **session: Any) -> Broker:
         is_v5=options["version"] == "5",
         user=options["user"],
         password=options["password"],
-        tls=_tls(spec, options) if scheme == "mqtts" else None,
+        tls=client_tls(spec, options) if scheme == "mqtts" else None,
         keepalive_s=round(options["keepalive"]),
         connect_timeout_s=options["connect_timeout"],
         will=parse_will(spec, options["will"]),
@@ -118,13 +119,8 @@ def make_broker(spec: Spec, options: dict[str, Any], **session: Any) -> Broker:
 def check_shared(spec: Spec, options: dict[str, Any]) -> None:
     """Raises what can be found without opening files."""
     scheme, _, _ = parse_url(spec, options["url"])
+    check_tls_options(spec, options, scheme, "mqtts")
     parse_will(spec, options["will"])
-    files = [name for name in ("ca_file", "cert_file", "key_file") if options[name]]
-    if files and scheme != "mqtts":
-        hint = "write `mqtts://` in `url` for TLS"
-        raise wrong_config(spec, f"`{files[0]}` needs TLS, and `url` has none", hint)
-    if bool(options["cert_file"]) != bool(options["key_file"]):
-        raise wrong_config(spec, "`cert_file` and `key_file` belong together", "set both")
 
 
 def parse_url(spec: Spec, url: str) -> tuple[str, str, int]:
@@ -168,15 +164,3 @@ def check_topic(spec: Spec, name: str, topic: str) -> None:
     if not topic or any(sign in topic for sign in "+#\0") or len(topic.encode()) > 65535:
         hint = "`+` and `#` are for subscriptions only"
         raise wrong_config(spec, f"`{name}` is {topic!r}, which is not the name of a topic", hint)
-
-
-def _tls(spec: Spec, options: dict[str, Any]) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=options["ca_file"] or None)
-        if options["cert_file"]:
-            context.load_cert_chain(options["cert_file"], options["key_file"])
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        hint = "`ca_file`, `cert_file` and `key_file` are PEM files"
-        raise wrong_config(spec, f"the certificates cannot be loaded: {why}", hint) from error
-    return context

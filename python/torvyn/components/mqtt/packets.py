@@ -21,7 +21,6 @@ MAX_LENGTH: Final = 268_435_455
 
 _ACK: Final = Struct(">BBH").pack
 _U16: Final = Struct(">H")
-_U32: Final = Struct(">I")
 
 _CONTENT_TYPE, _USER = 0x03, 0x26
 _BYTE: Final = {0x01: "payload_format"}
@@ -109,12 +108,13 @@ def _decode_property(data: bytes, kind: int, position: int) -> tuple[str, Any, i
     if kind in _BYTE:
         return _BYTE[kind], data[position], position + 1
     if kind in _FOUR_BYTES:
-        return _FOUR_BYTES[kind], _U32.unpack_from(data, position)[0], position + 4
+        number = int.from_bytes(data[position : position + 4])
+        return _FOUR_BYTES[kind], number, position + 4
     if kind in _VARIABLE:
         number, position = _variable(data, position)
         return _VARIABLE[kind], number, position
     if kind in _DATA:
-        end = position + 2 + _U16.unpack_from(data, position)[0]
+        end = position + 2 + ((data[position] << 8) | data[position + 1])
         return _DATA[kind], data[position + 2 : end].hex(), end
     raise ValueError(f"a PUBLISH with the unknown property 0x{kind:02x}")
 
@@ -172,6 +172,8 @@ def decode_acknowledgement(data: bytes, start: int, end: int) -> tuple[int, int]
 
 def _encode_text(text: str) -> bytes:
     data = text.encode()
+    if "\0" in text:
+        raise ValueError("a text with a NUL character, which MQTT does not have")
     if len(data) > 0xFFFF:
         raise ValueError(f"a text of {len(data)} bytes; MQTT has at most 65535")
     return _U16.pack(len(data)) + data

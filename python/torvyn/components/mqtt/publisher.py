@@ -10,11 +10,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from torvyn.components.mqtt.options import BrokerLimits
 from torvyn.components.mqtt.packets import encode_publish
 
 _MAX_PACKET_ID = 65535
 _FAILURE = 0x80
 """Reason codes from here on are failures."""
+_TOO_LARGE = 0x95
+_HEADER_BYTES = 9
 
 
 class Publication(NamedTuple):
@@ -23,6 +26,11 @@ class Publication(NamedTuple):
     topic: bytes
     payload: bytes
     properties: bytes | None
+
+    @property
+    def max_bytes(self) -> int:
+        """The size of the packet, with the longest of headers."""
+        return _HEADER_BYTES + len(self.topic) + len(self.payload) + len(self.properties or b"")
 
 
 class PublicationBatch:
@@ -49,6 +57,7 @@ class Publisher:
         self._qos = qos
         self._retain = retain
         self._max_in_flight = self._window = max_in_flight
+        self._max_bytes = BrokerLimits().max_packet_bytes
         self._send = send
         self._is_connected = False
         self._waiting: deque[tuple[PublicationBatch, Publication]] = deque()
@@ -59,9 +68,10 @@ class Publisher:
         self._waiting.extend((batch, message) for message in batch.messages)
         self._fill()
 
-    def connected(self, receive_maximum: int) -> None:
+    def connected(self, limits: BrokerLimits) -> None:
         """A new session: nothing in flight has been acknowledged."""
-        self._window = min(receive_maximum, self._max_in_flight)
+        self._window = min(limits.receive_maximum, self._max_in_flight)
+        self._max_bytes = limits.max_packet_bytes
         self._waiting.extendleft(reversed(self._in_flight.values()))
         self._in_flight.clear()
         self._is_connected = True
@@ -81,17 +91,21 @@ class Publisher:
         """Sends what fits into the window, as one write."""
         if not self._is_connected:
             return
-        packets, sent = [], []
+        packets, settled = [], []
         while self._waiting and len(self._in_flight) < self._window:
-            item = self._waiting.popleft()
-            if item[0].is_cancelled:
+            batch, message = item = self._waiting.popleft()
+            if batch.is_cancelled:
+                continue
+            if message.max_bytes > self._max_bytes:
+                # The broker would cut the connection, each time it is sent.
+                settled.append((batch, _TOO_LARGE))
                 continue
             packets.append(self._encode(item))
-            sent.append(item)
+            if not self._qos:
+                settled.append((batch, 0))
         self._send(b"".join(packets))
-        if not self._qos:
-            for batch, _ in sent:
-                batch.settle(0)
+        for batch, reason in settled:
+            batch.settle(reason)
 
     def _encode(self, item: tuple[PublicationBatch, Publication]) -> bytes:
         message = item[1]

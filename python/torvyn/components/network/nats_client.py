@@ -12,18 +12,26 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from torvyn.components.client_tls import TLS_OPTIONS, check_tls_options, client_tls
+from torvyn.components.config import wrong_config
 from torvyn.components.connection import Backoff, Connection
 from torvyn.components.packages import import_package
 from torvyn.components.retry import ON_DISCONNECT, describe
-from torvyn.components.spec import Option
+from torvyn.components.spec import Option, Spec
 from torvyn.concurrency.background_loop import background_loop
 
 OPTIONS: Final = (
-    Option("servers", "words", ("nats://127.0.0.1:4222",), "The URLs of the servers."),
+    Option(
+        "servers",
+        "words",
+        ("nats://127.0.0.1:4222",),
+        "The URLs of the servers, `nats://` or, with TLS, `tls://`.",
+    ),
     Option("user", "text", "", "The user name."),
     Option("password", "text", "", "The password."),
     Option("token", "text", "", "The token, instead of a user name."),
     Option("credentials", "text", "", "The path of a credentials file, instead of a user name."),
+    *TLS_OPTIONS,
     ON_DISCONNECT,
 )
 """How to connect, for the source and the sink."""
@@ -33,17 +41,34 @@ PING_INTERVAL_S: Final = 20
 CLOSE_TIMEOUT_S: Final = 2.0
 
 
+def check_options(spec: Spec, options: dict[str, Any]) -> None:
+    """Raises what can be found before the flow starts."""
+    schemes = {server.partition("://")[0] for server in options["servers"] if "://" in server}
+    if not options["servers"] or schemes - {"nats", "tls"}:
+        raise wrong_config(spec, "`servers` needs URLs such as `nats://10.0.0.2:4222`")
+    check_tls_options(spec, options, "tls" if "tls" in schemes else "nats", "tls")
+
+
+def render_servers(options: dict[str, Any]) -> str:
+    """The URLs without passwords."""
+    parts = [server.rpartition("//") for server in options["servers"]]
+    return ", ".join(f"{scheme}{mark}{rest.rpartition('@')[2]}" for scheme, mark, rest in parts)
+
+
 class NatsClient:
     """Connects, and connects again. `on_connected` subscribes; it may raise to try later."""
 
     def __init__(
         self,
+        spec: Spec,
         options: dict[str, Any],
         connection: Connection,
         on_connected: Callable[[Any], Coroutine[Any, Any, None]],
         on_failed: Callable[[], None],
     ) -> None:
         self._nats = import_package("nats", "nats", "nats")
+        uses_tls = any(server.startswith("tls://") for server in options["servers"])
+        self._tls = client_tls(spec, options) if uses_tls else None
         self._options = options
         self._connection = connection
         self._on_connected = on_connected
@@ -77,6 +102,13 @@ class NatsClient:
         self._run_result.cancel()
         with contextlib.suppress(Exception, concurrent.futures.CancelledError):
             self.submit(self._close()).result(2 * CLOSE_TIMEOUT_S)
+
+    async def reconnect(self) -> None:
+        """Gives up a connection on which nothing is answered."""
+        if self.client is not None:
+            self._reason = "the server does not answer"
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self.client.close(), CLOSE_TIMEOUT_S)
 
     async def connected(self) -> Any:
         """Waits for a connection and returns the client."""
@@ -120,6 +152,7 @@ class NatsClient:
             reconnect_time_wait=0,
             connect_timeout=CONNECT_TIMEOUT_S,
             ping_interval=PING_INTERVAL_S,
+            tls=self._tls,
             error_cb=self._on_error,
             closed_cb=on_closed,
             user=options["user"] or None,

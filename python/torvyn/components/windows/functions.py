@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from torvyn.components.json_fields import MISSING, get_field
+from torvyn.contract import Element
 from torvyn.errors import InvalidInput
 
 _CALL: Final = re.compile(r"\s*([a-z]+[0-9.]*)\s*(?:\(([^()]*)\))?\s*")
@@ -237,13 +238,21 @@ class Reader:
         positions = {field: position for position, field in enumerate(fields)}
         self.positions = [positions[column.field] if column in used else None for column in columns]
         """For each column, the position of its value; None for a count of elements."""
+        self._only_field = ""
+        if len(self._fields) == 1 and self._fields[0][0] and self._fields[0][1]:
+            # Most windows are over one number, and most numbers are floats.
+            self._only_field = self._fields[0][0]
 
-    def read(self, record: dict[str, Any], text: str) -> list[Any]:
+    def read(self, record: dict[str, Any], element: Element) -> list[Any]:
         """The values by position; None where the element has none. Raises `InvalidInput`."""
+        if self._only_field:
+            number = record.get(self._only_field)
+            if type(number) is float and -1e300 <= number <= 1e300:
+                return [number]
         values = []
         for field, is_plain, is_numeric, is_required in self._fields:
             if not field:
-                values.append(_parse_number(text))
+                values.append(_parse_number(element.text))
                 continue
             value = record.get(field, MISSING) if is_plain else get_field(record, field)
             if value is MISSING or value is None:

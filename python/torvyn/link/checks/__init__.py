@@ -4,6 +4,7 @@ topology      the graph has no cycles, and every node is on a path from a source
 router_ports  every port of a router has an edge or is ignored explicitly
 requests      one `request` leads to one engine
 signatures    a component's methods fit its role
+budgets       the limits of a flow as a whole
 keys          a component with a `key` can have one instance per key
 memory        the budgets of a flow fit into the memory of its process
 grants        a guest's capabilities are granted

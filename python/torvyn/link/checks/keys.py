@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from torvyn.contract import Component
+from torvyn.contract.batch_methods import has_single_method
 from torvyn.contract.inspection import class_name
-from torvyn.contract.roles import TIMED_ROLES
+from torvyn.contract.roles import METHODS, TIMED_ROLES
 from torvyn.link.component_traits import call_style_of
 from torvyn.link.option_values import place_of, value_of
 from torvyn.manifest.problems import Problems
@@ -49,6 +50,11 @@ def _wrong_key(component: type[Component] | Component, role: str) -> tuple[str, 
         return f"`{name}` is sandboxed and cannot have a `key`", hint
     if style.reads_stream:
         return f"`{name}` reads a whole stream and cannot have a `key`", "write it as a class"
+    if not has_single_method(component, role):
+        return (
+            f"`{name}` takes only batches and cannot have a `key`",
+            f"write `{METHODS[role]}` too",
+        )
     if style.is_async:
         return f"`{name}` is async and cannot have a `key`", "make its methods plain methods"
     return None

@@ -17,12 +17,7 @@ from torvyn.contract import Component
 from torvyn.contract.inspection import class_attribute, class_name, is_class
 from torvyn.contract.roles import BATCH_METHODS, METHODS, TIMED_ROLES, TIMER_METHODS
 from torvyn.errors import Location
-from torvyn.link.component_traits import (
-    ROLE_METHODS,
-    defines_method,
-    inputs_of,
-    is_async_function,
-)
+from torvyn.link.component_traits import ROLE_METHODS, defines_method, is_async_function
 from torvyn.manifest.problems import Problems
 from torvyn.manifest.records import NodeRecord
 
@@ -54,7 +49,10 @@ class _Method:
     name: str
     function: Any
     bound: int
-    arguments: tuple[str, ...]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return _ARGUMENTS[self.name]
 
     @property
     def fits(self) -> bool:
@@ -92,11 +90,7 @@ def check_signatures(
     is_plain = type(cls) is type and own.keys().isdisjoint(names)
     if is_plain and cls in _FIT:
         return
-    arguments = dict(_ARGUMENTS)
-    if inputs_of(component, role):
-        arguments[METHODS[role]] = ("element", "input")
-    own_names = (name for name in names if defines_method(component, role, name))
-    methods = (_method(cls, own, name, arguments[name]) for name in own_names)
+    methods = (_method(cls, own, name) for name in names if defines_method(component, role, name))
     results = [
         _problem(component, role, is_async, method) for method in methods if method is not None
     ]
@@ -138,22 +132,20 @@ def _article(role: str) -> str:
     return f"{'an' if role == 'aggregator' else 'a'} {role}"
 
 
-def _method(
-    cls: type[Any], own: Mapping[str, Any], name: str, arguments: tuple[str, ...]
-) -> _Method | None:
+def _method(cls: type[Any], own: Mapping[str, Any], name: str) -> _Method | None:
     """The method as its author wrote it; None for descriptors that cannot be inspected."""
     if name in own:
-        return _Method(name, own[name], 0, arguments)
+        return _Method(name, own[name], 0)
     attribute = class_attribute(cls, name)
     if isinstance(attribute, staticmethod):
-        return _Method(name, attribute.__func__, 0, arguments)
+        return _Method(name, attribute.__func__, 0)
     if isinstance(attribute, classmethod):
-        return _Method(name, attribute.__func__, 1, arguments)
+        return _Method(name, attribute.__func__, 1)
     if isinstance(attribute, FunctionType):
-        return _Method(name, attribute, 1, arguments)
+        return _Method(name, attribute, 1)
     if hasattr(type(attribute), "__get__"):
         return None
-    return _Method(name, attribute, 0, arguments)
+    return _Method(name, attribute, 0)
 
 
 def _accepts(function: Any, count: int) -> bool:

@@ -9,7 +9,7 @@ from torvyn.manifest import records
 from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
 
 AUDITS: Final = ("none", "stdout", "file")
-EXPORTERS: Final = ("none", "otlp-http")
+EXPORTERS: Final = ("none", "otlp-http", "otlp-grpc")
 LEVELS: Final = Observability.texts()
 GUEST_INIT_TIMEOUT_S: Final = 5.0
 """The default `init_timeout` of sandboxed components."""
@@ -48,6 +48,12 @@ RUNTIME: Final = Table(
             default="",
             default_doc="a folder in the user's cache",
         ),
+        Key(
+            "state_dir",
+            "string",
+            "The folder of stored elements and checkpoints, relative to the project.",
+            default=".torvyn",
+        ),
     ),
     records.RuntimeRecord,
 )
@@ -59,15 +65,28 @@ OBSERVABILITY: Final = Table(
         Key(
             "exporter",
             "string",
-            "How `torvyn serve` exports one span per answer: as OTLP in JSON over HTTP.",
+            "How metrics and spans are sent: as OTLP over HTTP or gRPC.",
             default="none",
             choices=EXPORTERS,
         ),
         Key(
             "endpoint",
             "string",
-            "The address of the trace collector.",
+            "The address of the collector; by default port 4317 for gRPC.",
             default="http://127.0.0.1:4318",
+        ),
+        Key(
+            "headers",
+            "string",
+            "Headers of each request, as `name=value` pairs with commas between them.",
+            default="",
+            default_doc="none",
+        ),
+        duration("metrics_interval", "How often metrics are sent.", 10.0),
+        size(
+            "max_spool",
+            "Disk space for what cannot be sent now; above it the oldest is dropped.",
+            32 * MiB,
         ),
         Key(
             "sample_rate",

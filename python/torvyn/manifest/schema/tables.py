@@ -18,6 +18,8 @@ from torvyn.manifest.schema.settings_tables import GRANT, OBSERVABILITY, RUNTIME
 BACKPRESSURE: Final = BackpressurePolicy.texts()
 PRIORITIES: Final = PriorityClass.texts()
 POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
+CARRIERS: Final = ("memory", "disk")
+ORDERS: Final = ("oldest-first", "live-first")
 RUN_MODES: Final = ("inline", "async", "thread")
 
 _DEPTH = Key(
@@ -112,6 +114,14 @@ COMPONENT: Final = Table(
     ),
     records.ComponentRecord,
 )
+_CPU_SHARE: Final = Key(
+    "cpu_share",
+    "ratio",
+    "CPU time that it may use, in CPUs: 0.5 is half of one. The sources wait when it uses more.",
+    default_doc="no limit",
+    minimum=0.001,
+    maximum=4096,
+)
 FLOW: Final = Table(
     "[flow.NAME]",
     "A flow: nodes and the edges between them.",
@@ -125,6 +135,14 @@ FLOW: Final = Table(
             choices=PRIORITIES,
         ),
         duration("deadline", "The time limit of the flow.", words="none"),
+        duration(
+            "checkpoint",
+            "How often the states of its components are saved, so that a new run continues where "
+            "the last one ended.",
+            words="1s with a `disk` edge, else never",
+        ),
+        size("max_memory", "Memory that its nodes and queues may use together.", words="no limit"),
+        replace(_CPU_SHARE, doc="CPU time that its nodes may use together, in CPUs."),
         _DEPTH,
         _BYTES,
         _BACKPRESSURE,
@@ -163,6 +181,7 @@ NODE: Final = Table(
             words="the runtime's",
         ),
         duration("init_timeout", "The time limit of `init`.", words="the runtime's"),
+        _CPU_SHARE,
         Key(
             "fuel",
             "integer",
@@ -239,6 +258,31 @@ EDGE: Final = Table(
             default=0.5,
             maximum=1,
         ),
+        Key(
+            "carrier",
+            "string",
+            "Where its elements wait: in memory, or on the disk until the next node has settled "
+            "them, also through a crash.",
+            default="memory",
+            choices=CARRIERS,
+        ),
+        size("max_bytes", "Disk space of a `disk` edge, with all of its files.", 256 * MiB),
+        duration("max_age", "How old an element on the disk may become.", words="no limit"),
+        Key(
+            "order",
+            "string",
+            "What a `disk` edge delivers first after an outage: the oldest elements, or new ones.",
+            default="oldest-first",
+            choices=ORDERS,
+        ),
+        Key(
+            "drain_rate",
+            "integer",
+            "Elements per second that are read back from the disk.",
+            minimum=1,
+            maximum=10**9,
+            default_doc="no limit",
+        ),
     ),
     records.EdgeRecord,
 )
@@ -247,7 +291,7 @@ ON_ERROR: Final = Table(
     "What happens to an element when a call fails.",
     (
         Key("policy", "string", "The policy.", required=True, choices=POLICIES),
-        Key("max", "integer", "The maximum number of retries.", default=3, minimum=1, maximum=1000),
+        Key("max", "integer", "The most retries.", default=3, minimum=1, maximum=10**6),
         Key("backoff", "duration", "The first pause; each retry doubles it.", default=0.1),
         Key(
             "then",

@@ -6,6 +6,7 @@ run_setup       the runners and grants of one run
 native_flow     a Plan and its runners as the native core takes them
 method_binding  the methods of an inline component, fetched once
 lifecycle       the start and the end of all components
+cpu_throttle    delays sources so that a flow stays within its share of the CPU
 run_statistics  statistics and trace of one run
 error_log       logs the errors that a policy tolerates
 """

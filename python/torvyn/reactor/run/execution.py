@@ -11,6 +11,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from torvyn.contract.request_roles import RequestProcessor
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception
+from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.run import native_flow
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
@@ -43,6 +45,7 @@ from torvyn.reactor.threads.time_limits import TimeLimits, deadline_exceeded
 from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
+    from torvyn.reactor.carriers.durable_run import DurableRun
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
@@ -57,8 +60,10 @@ class Execution:
         is_abandonable: bool = False,
         scheduler: StepScheduler | None = None,
         request_id: str | None = None,
+        is_fresh: bool = False,
     ) -> None:
-        self.plan = plan
+        self.durable = _durable_run(plan, is_fresh)
+        plan = self.plan = plan if self.durable is None else self.durable.plan
         self.error: BaseException | None = None
         self.events = RunEvents()
         self.is_on_loop = False
@@ -67,7 +72,7 @@ class Execution:
         self.cancel_ready_callback: Callable[[], None] | None = None
         self.runners: list[Runner] = []
         self.native: NativeFlow | None = None
-        self.counts = RunStatistics(plan, trace_limit)
+        self.counts = RunStatistics(plan, trace_limit, self.durable)
         self._clock = clock
         self._scheduler = scheduler
         self._control = RunControl(limit)
@@ -96,10 +101,10 @@ class Execution:
     def start(self) -> NativeFlow:
         """Initializes the components on this thread and builds the native flow."""
         try:
-            run_blocking(self.lifecycle.init(self._driver))
+            run_blocking(self._init_components(self._driver))
             return self._build()
         except BaseException as error:
-            run_blocking(self.lifecycle.teardown(self._driver))
+            run_blocking(self._finish_components(self._driver))
             self._fail_early(error)
             raise
 
@@ -127,13 +132,22 @@ class Execution:
     async def start_on_loop(self) -> NativeFlow:
         """Like `start`, on the running event loop, which then drives the flow."""
         self.is_on_loop = True
+        driver = AsyncDriver(self.limits.call_limit)
         try:
-            await self.lifecycle.init(AsyncDriver(self.limits.call_limit))
+            await self._init_components(driver)
             return self._build()
         except BaseException as error:
-            await self.lifecycle.teardown(AsyncDriver(self.limits.call_limit))
+            await self._finish_components(driver)
             self._fail_early(error)
             raise
+
+    async def _init_components(self, driver: BlockingDriver | AsyncDriver) -> None:
+        if self.durable is not None:
+            self.durable.open(self.runners)
+            self.context = replace(self.context, epoch=self.durable.epoch)
+        await self.lifecycle.init(driver)
+        if self.durable is not None:
+            self.durable.restore()
 
     def _build(self) -> NativeFlow:
         if self.abandonment.is_abandoned:
@@ -146,6 +160,7 @@ class Execution:
             on_error=ErrorLog(self.plan),
             deadline_s=self.limits.deadline_left_s(),
             clock=self._clock,
+            checkpoints=None if self.durable is None else self.durable.native_options(),
         )
         # A strong reference would keep this alive: a dropped flow must be collected and cancelled.
         native.set_end_callback(partial(_end_run, weakref.ref(self)))
@@ -154,6 +169,8 @@ class Execution:
         self.counts.start(native, self._wiring)
         for runner in self.runners:
             runner.start()
+        if self.durable is not None:
+            self.durable.start(native)
         self.events.set_started()
         return native
 
@@ -186,6 +203,8 @@ class Execution:
             self._end()
 
     async def _finish_components(self, driver: BlockingDriver | AsyncDriver) -> None:
+        if self.durable is not None:
+            self.durable.finish(self.state is FlowState.COMPLETED)
         if self.native is not None and not self.abandonment.is_abandoned:
             await self.lifecycle.acknowledge(self.native, driver)
         await self.lifecycle.teardown(driver)
@@ -258,7 +277,11 @@ class Execution:
             if is_instance(runner.component, RequestProcessor):
                 # Its input has ended long ago, so draining the sources would not stop an engine.
                 runner.component.drain()
-        self._control.drain()
+        if self.durable is not None and self.native is not None:
+            # A drain would end the streams and flush what a new run must continue.
+            self.durable.drain(self._control.cancel)
+        else:
+            self._control.drain()
 
     def raise_failure(self) -> None:
         if self.error is not None:
@@ -295,8 +318,17 @@ class Execution:
     @property
     def statistics(self) -> statistics.Statistics:
         if self.native is None:
-            return statistics.empty_statistics(self.plan, self._state)
+            return empty_statistics(self.plan, self._state)
         return self.counts.current(self.native)
+
+
+def _durable_run(plan: Plan, is_fresh: bool) -> DurableRun | None:
+    """What makes the run survive its process; SQLite is imported only for flows that need it."""
+    if plan.checkpoint_s is None:
+        return None
+    from torvyn.reactor.carriers.durable_run import DurableRun
+
+    return DurableRun(plan, is_fresh)
 
 
 def _end_run(reference: weakref.ref[Execution]) -> None:

@@ -6,6 +6,7 @@ raises, or an `__iter__` that returns no iterator, fails at the start, and the e
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,8 @@ from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS
-from torvyn.link.component_traits import has_timer
+from torvyn.link.component_traits import has_timer, inputs_of
+from torvyn.reactor.run.cpu_throttle import CpuThrottle
 
 
 class IterableSource:
@@ -33,18 +35,22 @@ def acknowledges(component: Component) -> bool:
     return has_attribute(component, "acknowledge")
 
 
-def bind(component: Component, role: str) -> Any:
+def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -> Any:
     """The object that the native core calls in place of the component."""
     names = OPTIONAL_METHODS[role] + (TIMER_METHODS if has_timer(component, role) else ())
     optional = {name: bound_method(component, name) for name in names}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
+    if inputs_of(component, role):
+        optional["set_input"] = partial(setattr, component, "input")
     if role == Role.SOURCE and has_attribute(component, "__iter__"):
-        return IterableSource(iterator_of(component), **optional)
+        items = iterator_of(component)
+        return IterableSource(throttle.throttle_items(items) if throttle else items, **optional)
     batch_method = batch_method_of(component, role)
     if batch_method is not None:
         optional[batch_method] = bound_method(component, batch_method)
     main = METHODS[role]
     if batch_method is None or has_single_method(component, role):
-        optional[main] = bound_method(component, main)
+        method = bound_method(component, main)
+        optional[main] = method if throttle is None else throttle.throttle_pull(method)
     return SimpleNamespace(**optional)

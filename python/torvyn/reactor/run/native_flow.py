@@ -30,6 +30,7 @@ def build(
     on_error: OnError,
     deadline_s: float | None,
     clock: ManualClock | None,
+    checkpoints: tuple[list[int], list[bool], Callable[..., None]] | None = None,
 ) -> tuple[NativeFlow, Wiring]:
     """The native flow, ready for its first turn, and the names of its edges."""
     edges = [*plan.edges, *_caller_edges(plan)]
@@ -41,6 +42,7 @@ def build(
         on_error=on_error,
         deadline_ns=None if deadline_s is None else int(deadline_s * 1e9),
         clock=clock,
+        checkpoints=checkpoints,
     )
     for index, runner in enumerate(runners):
         runner.attach(native.node(index))

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from torvyn._native import NativeFlow
 from torvyn.components.connection import Connection
-from torvyn.contract.enums import CallOutcome, FlowState
+from torvyn.contract.enums import CallOutcome, FlowState, Role
 from torvyn.contract.inspection import is_instance, own_attribute
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
+from torvyn.reactor.native_statistics import from_native
+from torvyn.reactor.run.cpu_throttle import CpuThrottle, shares_of
 from torvyn.reactor.run.native_flow import Wiring
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.call_recorder import CallRecorder
+
+if TYPE_CHECKING:
+    from torvyn.reactor.carriers.durable_run import DurableRun
 
 Call = tuple[str, CallOutcome, int, int, int, int, int]
 """Node, outcome, outputs, bytes the node had copied by then, sequence, start and duration in
@@ -24,11 +31,12 @@ nanoseconds."""
 class RunStatistics:
     """Reads the native counters while the flow runs, and keeps the last values."""
 
-    def __init__(self, plan: Plan, trace_limit: int) -> None:
+    def __init__(self, plan: Plan, trace_limit: int, durable: DurableRun | None = None) -> None:
         self.trace: tuple[list[Call], int] = ([], 0)
         self.ended_s: float | None = None
         """When the last turn ended."""
         self._plan = plan
+        self._durable = durable
         self._trace_limit = trace_limit
         self._recorder = CallRecorder(trace_limit) if trace_limit else None
         self._started_s = time.monotonic()
@@ -36,10 +44,17 @@ class RunStatistics:
         self._wiring: Wiring = []
         self._connections: list[tuple[str, Connection]] = []
         self._last: statistics.Statistics | None = None
+        self._native: NativeFlow | None = None
+        """While the flow runs."""
 
     def prepare(self, runners: Sequence[Runner]) -> None:
         """In a traced flow, records the calls of offloaded stages, which the reactor cannot see."""
         self._runners = runners
+        if shares := shares_of(self._plan):
+            throttle = CpuThrottle(shares, partial(_read_cpu_ns, weakref.ref(self)))
+            for runner in runners:
+                if runner.node.role == Role.SOURCE:
+                    runner.throttle = throttle
         if self._recorder is None:
             return
         for runner in runners:
@@ -48,6 +63,7 @@ class RunStatistics:
 
     def start(self, native: NativeFlow, wiring: Wiring) -> None:
         self._wiring = wiring
+        self._native = native
         self._connections = [*_connections(self._runners)]
         self._started_s = time.monotonic()
         if self._recorder is not None:
@@ -76,10 +92,18 @@ class RunStatistics:
         health = {runner.node.name: runner.guest.health for runner in guests if runner.guest}
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
         connections = {name: connection.status for name, connection in self._connections}
-        cpu = {runner.node.name: runner.cpu_ns for runner in self._runners}
-        return statistics.from_native(
-            self._plan, self._wiring, raw, elapsed_s, health, denied, connections, cpu
+        usage = {
+            runner.node.name: (runner.cpu_ns, runner.throttle.delayed_s if runner.throttle else 0.0)
+            for runner in self._runners
+        }
+        result = from_native(
+            self._plan, self._wiring, raw, elapsed_s, health, denied, connections, usage
         )
+        if self._durable is None:
+            return result
+        from torvyn.reactor.carriers.edge_account import fold_carriers
+
+        return fold_carriers(result, self._durable)
 
     def _add_counts(self, raw: dict[str, Any]) -> None:
         """Adds what components count themselves, in a dict that they set as `counts`."""
@@ -92,6 +116,7 @@ class RunStatistics:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""
         native.count_late_results()
         self._last = self._read(native, state)
+        self._native = None
         if self._recorder is not None:
             events, missed = native.take_trace()
             names = [node.name for node in self._plan.nodes]
@@ -111,6 +136,17 @@ def _connections(runners: Sequence[Runner]) -> Iterator[tuple[str, Connection]]:
         connection = own_attribute(runner.component, "connection")
         if is_instance(connection, Connection):
             yield runner.node.name, connection
+
+
+def _read_cpu_ns(reference: weakref.ref[RunStatistics]) -> dict[str, int]:
+    """The CPU time of the nodes so far. The native core holds this function: a strong reference
+    would keep a dropped flow alive."""
+    counts = reference()
+    native = None if counts is None else counts._native
+    if counts is None or native is None:
+        return {}
+    nodes = counts.current(native).nodes
+    return {name: node.cpu_ns or 0 for name, node in nodes.items()}
 
 
 def _count_stuck(raw: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from torvyn.components.config import config_text
 from torvyn.contract import Component, Context
 from torvyn.contract.inspection import is_instance, read_attribute
 from torvyn.link.plan import NodePlan
+from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.runners.async_runner import AsyncRunner
 from torvyn.reactor.runners.inline_runner import GuestRunner, InlineRunner
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
@@ -38,6 +39,9 @@ class Runner(Protocol):
     component: Component
     guest: GuestComponent | None
     """The component, if it runs in the sandbox."""
+
+    throttle: CpuThrottle | None
+    """Delays a source that uses more than its share of the CPU. Set before the start."""
 
     @property
     def cpu_ns(self) -> int | None:

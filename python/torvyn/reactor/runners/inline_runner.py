@@ -9,6 +9,7 @@ from torvyn._native import NativeStage
 from torvyn.contract import Component, Context
 from torvyn.contract.inspection import read_attribute, set_context, set_node
 from torvyn.link.plan import NodePlan
+from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.run.method_binding import bind
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, wrap_error
 
@@ -22,6 +23,7 @@ class InlineRunner:
 
     is_idle = True
     cpu_ns: int | None = None
+    throttle: CpuThrottle | None = None
     guest: GuestComponent | None = None
 
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:
@@ -33,8 +35,10 @@ class InlineRunner:
     def native_work(self, context: Context) -> Any:
         set_context(self.component, context)
         make_native = read_attribute(self.component, "native_stage", None)
-        native = make_native(self.config) if make_native is not None else None
-        return bind(self.component, self.node.role) if native is None else NativeStage(*native)
+        native = make_native(self.config) if make_native and not self.throttle else None
+        if native is not None:
+            return NativeStage(*native)
+        return bind(self.component, self.node.role, self.throttle)
 
     def attach(self, handle: NodeHandle) -> None:
         set_node(self.component, handle)

@@ -11,6 +11,7 @@ from torvyn.contract import Component, Context
 from torvyn.contract.inspection import set_context, set_node
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.link.plan import NodePlan
+from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.stages import make_executor
 
@@ -42,6 +43,7 @@ class OffloadedRunner:
 
     is_async = False
     is_stepped = False
+    throttle: CpuThrottle | None = None
     guest: GuestComponent | None = None
 
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
+from torvyn.reactor.run.cpu_throttle import CpuThrottle
+
 Result = TypeVar("Result")
 
 
@@ -13,6 +15,9 @@ class Host(Protocol):
     """Whether the component's results may be awaited."""
     is_stepped: bool
     """Whether the executor is suspended before each call of the component."""
+
+    throttle: CpuThrottle | None
+    """Delays a source that uses more than its share of the CPU."""
 
     async def wait_for_work(self, needs_credit: bool) -> None:
         """Waits until the port may have tasks or, with `needs_credit`, credit."""

@@ -38,6 +38,9 @@ class SourceExecutor(StageExecutor):
         position = 0
         try:
             while await self._may_pull():
+                if host.throttle is not None and (delay_s := host.throttle.delay_s()):
+                    await host.sleep(delay_s)
+                    continue
                 if host.is_stepped:
                     await host.step()
                 try:

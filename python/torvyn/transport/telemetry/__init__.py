@@ -1,6 +1,7 @@
 """What a server reports about itself.
 
 metrics      counters and gauges, in Prometheus' format
+exported_metrics  the same figures, for a collector
 histogram    distributions of durations and sizes
 instances    the answers that run now and that ended recently
 call_reports  what is reported when a call starts and ends

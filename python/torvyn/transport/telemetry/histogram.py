@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
+from torvyn.observe import metrics as exported
+
 
 class Histogram:
     """Counts values by the lowest bound that they do not exceed."""
@@ -19,6 +21,10 @@ class Histogram:
     def add(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
+
+    def snapshot(self) -> exported.Histogram:
+        """What it has counted so far."""
+        return exported.Histogram(self._bounds, tuple(self._counts), self._sum)
 
     def lines(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
         total = 0

@@ -5,6 +5,7 @@
  * learns from it, so that an anomaly does not become the new normal.
  */
 #define TORVYN_PROCESSOR
+#define TORVYN_STATE
 #include "json.h"
 
 #include <math.h>
@@ -15,9 +16,13 @@ TORVYN_UNIT("readings");
 #define MAX_CHANNELS 32
 
 static double alpha, clip, resolution, threshold;
-static double mean[MAX_CHANNELS], variance[MAX_CHANNELS];
-static size_t channel_count;
 static torvyn_text scored;
+
+/* What it has learned. */
+static struct {
+    double mean[MAX_CHANNELS], variance[MAX_CHANNELS];
+    uint64_t channel_count;
+} learned;
 
 void torvyn_init(torvyn_bytes config) {
     const char *options = json_text(config);
@@ -28,23 +33,23 @@ void torvyn_init(torvyn_bytes config) {
 }
 
 static void start(const double *channels, size_t count) {
-    channel_count = count;
+    learned.channel_count = count;
     for (size_t i = 0; i < count; i++) {
-        mean[i] = channels[i];
-        variance[i] = 0.0;
+        learned.mean[i] = channels[i];
+        learned.variance[i] = 0.0;
     }
 }
 
 static double learn(const double *channels) {
     double score = 0.0;
-    for (size_t i = 0; i < channel_count; i++) {
+    for (size_t i = 0; i < learned.channel_count; i++) {
         /* A sensor that never moved still has the noise of its resolution. */
-        double deviation = sqrt(variance[i] + resolution * resolution);
-        double distance = channels[i] - mean[i];
+        double deviation = sqrt(learned.variance[i] + resolution * resolution);
+        double distance = channels[i] - learned.mean[i];
         score += fabs(distance) / deviation;
         distance = fmax(-clip * deviation, fmin(clip * deviation, distance));
-        mean[i] += alpha * distance;
-        variance[i] = (1.0 - alpha) * (variance[i] + alpha * distance * distance);
+        learned.mean[i] += alpha * distance;
+        learned.variance[i] = (1.0 - alpha) * (learned.variance[i] + alpha * distance * distance);
     }
     return score;
 }
@@ -54,11 +59,11 @@ void torvyn_process(const torvyn_element *element) {
     char added[80];
     torvyn_bytes reading = torvyn_read(element);
     size_t count = json_numbers(json_text(reading), "channels", channels, MAX_CHANNELS);
-    if (!count || (channel_count && count != channel_count)) {
+    if (!count || (learned.channel_count && count != learned.channel_count)) {
         torvyn_fail(TORVYN_INVALID_INPUT, "the reading has no channels, or not as many as the first one");
         return;
     }
-    if (!channel_count) start(channels, count);
+    if (!learned.channel_count) start(channels, count);
     double score = learn(channels);
     int size = snprintf(added, sizeof added, ",\"score\":%.17g,\"anomaly\":%s}", score,
                         score > threshold ? "true" : "false");
@@ -66,4 +71,11 @@ void torvyn_process(const torvyn_element *element) {
     torvyn_append(&scored, reading.data, reading.size - 1);
     torvyn_append(&scored, added, (size_t)size);
     torvyn_emit_as("application/json", scored.data, scored.size);
+}
+
+torvyn_bytes torvyn_snapshot(void) { return (torvyn_bytes){(const char *)&learned, sizeof learned}; }
+
+void torvyn_restore(torvyn_bytes bytes) {
+    if (bytes.size == sizeof learned) memcpy(&learned, bytes.data, sizeof learned);
+    else torvyn_fail(TORVYN_FATAL, "the saved state is not one of this component");
 }

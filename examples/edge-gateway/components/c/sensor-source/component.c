@@ -4,6 +4,7 @@
  * The last column says whether the reading is an anomaly. It is left out: a detector must not see it.
  */
 #define TORVYN_SOURCE
+#define TORVYN_STATE
 #include <torvyn.h>
 
 #include <stdio.h>
@@ -46,4 +47,27 @@ void torvyn_pull(void) {
     add(line);
     add("]}");
     torvyn_emit_as("application/json", reading.data, reading.size);
+}
+
+/* Where to continue: the position in the file, and the number of the next reading. */
+typedef struct {
+    int64_t position;
+    uint64_t sequence;
+} state;
+
+torvyn_bytes torvyn_snapshot(void) {
+    static state saved;
+    saved = (state){ftell(file), sequence};
+    return (torvyn_bytes){(const char *)&saved, sizeof saved};
+}
+
+void torvyn_restore(torvyn_bytes bytes) {
+    state saved;
+    if (bytes.size != sizeof saved) {
+        torvyn_fail(TORVYN_FATAL, "the saved state is not one of this component");
+        return;
+    }
+    memcpy(&saved, bytes.data, sizeof saved);
+    sequence = saved.sequence;
+    if (fseek(file, (long)saved.position, SEEK_SET)) torvyn_fail(TORVYN_FATAL, "cannot continue in the file of readings");
 }

@@ -51,3 +51,9 @@ class AnomalyDetector(torvyn.Processor):
             learned = self.variance[i] + self.alpha * distance * distance
             self.variance[i] = (1.0 - self.alpha) * learned
         return score
+
+    def snapshot(self) -> dict[str, list[float]]:
+        return {"mean": self.mean, "variance": self.variance}
+
+    def restore(self, state: dict[str, list[float]]) -> None:
+        self.mean, self.variance = state["mean"], state["variance"]

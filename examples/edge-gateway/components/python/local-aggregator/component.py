@@ -34,6 +34,12 @@ class LocalAggregator(torvyn.Aggregator):
     def flush(self) -> list[torvyn.Output]:
         return [self.summary()] if self.readings else []
 
+    def snapshot(self) -> list[dict[str, Any]]:
+        return self.readings
+
+    def restore(self, state: list[dict[str, Any]]) -> None:
+        self.readings = state
+
     def summary(self) -> torvyn.Output:
         readings, self.readings = self.readings, []
         columns = zip(*(reading["channels"] for reading in readings), strict=True)

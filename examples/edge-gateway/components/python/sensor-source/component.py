@@ -28,5 +28,12 @@ class SensorSource(torvyn.Source):
         self.sequence += 1
         return torvyn.Output(reading, content_type="application/json")
 
+    def snapshot(self) -> dict[str, int]:
+        return {"position": self.file.tell(), "sequence": self.sequence}
+
+    def restore(self, state: dict[str, int]) -> None:
+        self.file.seek(state["position"])
+        self.sequence = state["sequence"]
+
     def teardown(self) -> None:
         self.file.close()

@@ -1,0 +1,42 @@
+//! Wakes the carrier, which waits for work on a thread of its own.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub struct Bell {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_rung: bool,
+    is_waiting: bool,
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn ring(&self) {
+        let mut state = self.lock();
+        state.is_rung = true;
+        if state.is_waiting {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until it rings. False when the time has passed before.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let mut state = self.lock();
+        state.is_waiting = true;
+        let (mut state, _) = self
+            .changed
+            .wait_timeout_while(state, timeout, |state| !state.is_rung)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.is_waiting = false;
+        std::mem::take(&mut state.is_rung)
+    }
+}

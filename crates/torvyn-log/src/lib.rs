@@ -1,0 +1,20 @@
+//! Edges that leave the process: elements are encoded into batches, and decoded again where they are read.
+//!
+//! A [`EdgeLog`] stands between the two ends of such an edge. The writer is a sink of the flow: it encodes what it
+//! accepts. The reader is a source of the flow: it emits what it is supplied with. A carrier outside, which knows the
+//! disk or the network, takes the batches and supplies them. Nothing here does I/O.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod bell;
+mod edge_log;
+mod reader;
+mod varint;
+mod writer;
+
+pub use batch::{Attributes, BatchError, Marks, Stored, decode};
+pub use bell::Bell;
+pub use edge_log::{Batch, EdgeLog, Lane, Receipts, Restore};
+pub use reader::LogReader;
+pub use writer::LogWriter;

@@ -1,0 +1,123 @@
+//! The end of an edge that elements come back from: a source that emits what it was supplied with.
+
+use std::sync::Arc;
+
+use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
+
+use crate::edge_log::{EdgeLog, ReaderState, Waiting};
+
+/// The carrier is asked for more when fewer bytes wait than this.
+const LOW_BYTES: usize = 256 * 1024;
+/// It is told about settled elements when there are so many; a few are taken with its next work.
+const MANY_SETTLED: u64 = 1024;
+
+pub struct LogReader {
+    log: Arc<EdgeLog>,
+    /// Nanoseconds per element read back from storage; 0 for no limit.
+    interval_ns: u64,
+    /// The time before which no more of the backlog is emitted.
+    next_ns: u64,
+    /// Its position is saved by checkpoints, not by acknowledgements.
+    by_checkpoint: bool,
+}
+
+/// After a pause a limited reader may emit the elements of so much time at once.
+const BURST_NS: u64 = 10_000_000;
+
+impl LogReader {
+    /// `rate`: the most elements per second that are read back from storage; 0 for no limit.
+    pub fn new(log: Arc<EdgeLog>, rate: f64, by_checkpoint: bool) -> Self {
+        let interval_ns = if rate > 0.0 { (1e9 / rate) as u64 } else { 0 };
+        Self { log, interval_ns, next_ns: 0, by_checkpoint }
+    }
+
+    /// The time until which the backlog waits, because of the rate.
+    fn limited_until(&self, state: &ReaderState, now_ns: u64) -> Option<u64> {
+        let next = state.live.front().or(state.ordered.front())?;
+        (next.is_backlog && self.interval_ns > 0 && self.next_ns > now_ns).then_some(self.next_ns)
+    }
+
+    fn note_emitted(&mut self, is_backlog: bool, now_ns: u64) {
+        if is_backlog && self.interval_ns > 0 {
+            self.next_ns = self.next_ns.max(now_ns.saturating_sub(BURST_NS)) + self.interval_ns;
+        }
+    }
+}
+
+fn take(state: &mut ReaderState) -> Option<Waiting> {
+    let next = state.live.pop_front().or_else(|| state.ordered.pop_front())?;
+    state.waiting_bytes -= next.emission.len as usize;
+    match state.emitted.back_mut() {
+        Some((_, last)) if *last + 1 == next.sequence => *last = next.sequence,
+        _ => state.emitted.push_back((next.sequence, next.sequence)),
+    }
+    Some(next)
+}
+
+impl Stage for LogReader {
+    fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
+        let log = self.log.clone();
+        let mut state = log.read();
+        if let Some(until) = self.limited_until(&state, call.now_ns) {
+            return Ok(Pull::Pending(Some(until)));
+        }
+        let Some(next) = take(&mut state) else {
+            if state.has_ended {
+                return Ok(Pull::End(End::because("stop")));
+            }
+            drop(state);
+            log.bell.ring();
+            return Ok(Pull::Pending(None));
+        };
+        let is_low = !state.has_ended && !state.has_asked && state.waiting_bytes < LOW_BYTES;
+        state.has_asked |= is_low;
+        drop(state);
+        if is_low {
+            log.bell.ring();
+        }
+        self.note_emitted(next.is_backlog, call.now_ns);
+        Ok(Pull::Restored {
+            emission: next.emission,
+            sequence: next.sequence,
+            timestamp_ns: u64::try_from(next.time_ns.wrapping_sub(log.offset_ns())).unwrap_or(0),
+        })
+    }
+
+    fn accept(
+        &mut self,
+        _element: &mut Element,
+        _call: Call<'_>,
+        _out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        Err(StageError::new(ErrorKind::Internal, "a source takes no elements"))
+    }
+
+    fn wants_acknowledgements(&self) -> bool {
+        !self.by_checkpoint
+    }
+
+    fn acknowledge(&mut self, count: u64) {
+        let mut state = self.log.read();
+        let mut left = count;
+        while left > 0 {
+            let Some((first, last)) = state.emitted.front_mut() else { break };
+            let taken = left.min(*last - *first + 1);
+            let run = (*first, *first + taken - 1);
+            *first += taken;
+            if first > last {
+                state.emitted.pop_front();
+            }
+            match state.settled.last_mut() {
+                Some((_, end)) if *end + 1 == run.0 => *end = run.1,
+                _ => state.settled.push(run),
+            }
+            left -= taken;
+        }
+        state.settled_count += count;
+        let is_many = state.settled_count >= MANY_SETTLED;
+        drop(state);
+        if is_many {
+            self.log.bell.ring();
+        }
+    }
+}

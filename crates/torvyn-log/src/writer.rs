@@ -1,0 +1,66 @@
+//! The end of an edge that elements leave through: a sink that encodes what it accepts.
+
+use std::sync::Arc;
+
+use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Stage, StageError, Step};
+
+use crate::edge_log::EdgeLog;
+
+pub struct LogWriter {
+    log: Arc<EdgeLog>,
+    attributes: Vec<u8>,
+}
+
+impl LogWriter {
+    pub fn new(log: Arc<EdgeLog>) -> Self {
+        Self { log, attributes: Vec::new() }
+    }
+}
+
+impl Stage for LogWriter {
+    fn accept(
+        &mut self,
+        element: &mut Element,
+        call: Call<'_>,
+        _out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        let Some(payload) = element.read(call.ledger) else {
+            return Err(StageError::new(ErrorKind::Internal, "the element's bytes cannot be read"));
+        };
+        if payload.len() > self.log.max_element_bytes {
+            let most = self.log.max_element_bytes;
+            let message = format!("it has {} bytes, and the edge stores at most {most}", payload.len());
+            return Err(StageError::new(ErrorKind::InvalidInput, message));
+        }
+        let time_ns = (element.timestamp_ns as i64).wrapping_add(self.log.offset_ns());
+        self.attributes.clear();
+        if let Some(companion) = &element.companion {
+            // Before the lock: the host may run another thread meanwhile, and that one may wait for the lock.
+            self.log.codec.encode(companion, &mut self.attributes)?;
+        }
+        let mut state = self.log.write();
+        if let Some(message) = state.failure.take() {
+            return Err(StageError::new(ErrorKind::Fatal, message));
+        }
+        state.builder.push(element, payload, time_ns, &self.attributes);
+        state.receipts.extend(element.receipt());
+        let is_first = state.builder.count() == 1;
+        let is_full = state.builder.len_bytes() >= self.log.buffer_bytes;
+        if is_full && !self.log.pauses {
+            let full = (std::mem::take(&mut state.builder), std::mem::take(&mut state.receipts));
+            state.full.push_back(full);
+        }
+        drop(state);
+        if is_first || is_full {
+            self.log.bell.ring();
+        }
+        // The carrier resumes the node when it has taken the batch.
+        Ok(if is_full && self.log.pauses { Step::Pause } else { Step::Done })
+    }
+
+    fn complete(&mut self, _end: &End) -> Result<(), StageError> {
+        self.log.write().is_closed = true;
+        self.log.bell.ring();
+        Ok(())
+    }
+}

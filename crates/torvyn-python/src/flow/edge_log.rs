@@ -1,0 +1,189 @@
+//! The log of an edge that leaves the process, for its carrier in Python.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use torvyn_log::{Attributes, Bell, EdgeLog, Lane, LogReader, LogWriter, Marks, Receipts, Restore};
+use torvyn_stream::{ErrorKind, Foreign, Stage, StageError};
+
+use crate::element::convert::{attributes_of, component_error};
+use crate::element::foreign::foreign;
+use crate::symbols::Symbols;
+
+/// Wakes the carrier of a flow.
+#[pyclass(frozen, module = "torvyn._native", name = "Bell")]
+pub struct PyBell(Arc<Bell>);
+
+#[pymethods]
+impl PyBell {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    fn ring(&self) {
+        self.0.ring();
+    }
+
+    /// Waits until it rings. False when the time has passed before.
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
+        let bell = self.0.clone();
+        py.detach(move || bell.wait(Duration::from_secs_f64(timeout_s)))
+    }
+}
+
+/// The receipts of a batch, which are settled when it is durable.
+#[pyclass(frozen, module = "torvyn._native", name = "BatchReceipts")]
+pub struct PyReceipts(Mutex<Receipts>);
+
+#[pymethods]
+impl PyReceipts {
+    fn settle(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).settle();
+    }
+}
+
+/// First sequence number, count, Unix time of the newest element, body, receipts.
+type TakenBatch = (u64, u32, i64, Py<PyBytes>, PyReceipts);
+
+#[pyclass(frozen, module = "torvyn._native", name = "EdgeLog")]
+pub struct PyEdgeLog(Arc<EdgeLog>);
+
+impl PyEdgeLog {
+    pub fn writer(&self) -> Box<dyn Stage> {
+        Box::new(LogWriter::new(self.0.clone()))
+    }
+
+    pub fn reader(&self, rate: f64, by_checkpoint: bool) -> Box<dyn Stage> {
+        Box::new(LogReader::new(self.0.clone(), rate, by_checkpoint))
+    }
+}
+
+#[pymethods]
+impl PyEdgeLog {
+    #[new]
+    fn new(
+        bell: &Bound<'_, PyBell>,
+        next_sequence: u64,
+        buffer_bytes: usize,
+        max_element_bytes: usize,
+        pauses: bool,
+    ) -> Self {
+        let bell = bell.get().0.clone();
+        let codec = Box::new(JsonAttributes);
+        Self(Arc::new(EdgeLog::new(bell, codec, next_sequence, buffer_bytes, max_element_bytes, pauses)))
+    }
+
+    fn set_offset(&self, offset_ns: i64) {
+        self.0.set_offset_ns(offset_ns);
+    }
+
+    /// Everything that waits for the carrier, as one batch, or None.
+    fn take(&self, py: Python<'_>) -> Option<TakenBatch> {
+        let batch = self.0.take()?;
+        let body = PyBytes::new(py, &batch.body).unbind();
+        Some((batch.first, batch.count, batch.newest_ns, body, PyReceipts(Mutex::new(batch.receipts))))
+    }
+
+    fn fail(&self, message: String) {
+        self.0.fail(message);
+    }
+
+    #[getter]
+    fn pending(&self) -> (u32, usize) {
+        self.0.pending()
+    }
+
+    #[getter]
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Supplies the reader with a batch; raises ValueError when it is damaged.
+    // Keyword arguments of one call in Python.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (body, first, start, *, is_backlog, is_historical=false, is_live=false))]
+    fn supply(
+        &self,
+        py: Python<'_>,
+        body: &[u8],
+        first: u64,
+        start: u64,
+        is_backlog: bool,
+        is_historical: bool,
+        is_live: bool,
+    ) -> PyResult<usize> {
+        let lane = if is_live { Lane::Live } else { Lane::Ordered };
+        let how = Restore { lane, is_backlog, is_historical };
+        let log = self.0.clone();
+        py.detach(move || log.supply(body, first, start, how))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    #[getter]
+    fn waiting(&self) -> (usize, usize) {
+        self.0.waiting()
+    }
+
+    #[getter]
+    fn unsettled(&self) -> u64 {
+        self.0.unsettled()
+    }
+
+    fn finish(&self) {
+        self.0.finish();
+    }
+
+    fn take_settled(&self) -> Vec<(u64, u64)> {
+        self.0.take_settled()
+    }
+
+    fn take_emitted(&self) -> Vec<(u64, u64)> {
+        self.0.take_emitted()
+    }
+}
+
+/// Attributes are stored as JSON.
+struct JsonAttributes;
+
+impl Attributes for JsonAttributes {
+    fn encode(&self, companion: &Foreign, out: &mut Vec<u8>) -> Result<(), StageError> {
+        Python::attach(|py| {
+            let mut write = || -> PyResult<()> {
+                let Some(attributes) = attributes_of(py, Symbols::get(py)?, companion) else { return Ok(()) };
+                let text = py.import("json")?.call_method1("dumps", (attributes,))?;
+                out.extend_from_slice(text.extract::<&str>()?.as_bytes());
+                Ok(())
+            };
+            write().map_err(|error| {
+                let error = component_error(py, error);
+                let message = format!("its attributes cannot be stored: {}", error.message);
+                StageError::new(ErrorKind::InvalidInput, message)
+            })
+        })
+    }
+
+    fn decode(&self, stored: &[u8], marks: Marks) -> Option<Foreign> {
+        Python::attach(|py| {
+            let read = || -> PyResult<Bound<'_, PyDict>> {
+                let attributes = if stored.is_empty() {
+                    PyDict::new(py)
+                } else {
+                    let value = py.import("json")?.call_method1("loads", (PyBytes::new(py, stored),))?;
+                    value.cast_into::<PyDict>()?
+                };
+                if let Some(time_ns) = marks.event_time_ns {
+                    attributes.set_item("event_time_ns", time_ns)?;
+                }
+                if marks.is_historical {
+                    attributes.set_item("historical", true)?;
+                }
+                Ok(attributes)
+            };
+            read().ok().map(|attributes| foreign(attributes.into_any()))
+        })
+    }
+}

@@ -1,0 +1,72 @@
+"""Elements as the body of a request, and the key by which a server knows a repeated one. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from torvyn.contract import Element
+
+CONTENT_TYPES: Final = {"json-array": "application/json", "ndjson": "application/x-ndjson"}
+"""By format. `raw` sends the content type of the element."""
+
+
+class Body(NamedTuple):
+    """The body of one request."""
+
+    data: bytes
+    content_type: str
+    key: str
+    element_count: int
+
+
+class BodyEncoder:
+    def __init__(self, format: str, device: str, *, gzip: bool, max_count: int, max_bytes: int):
+        self._format = format
+        self._device = device
+        self._gzip = gzip
+        self._max_count = 1 if format == "raw" else max_count
+        self._max_bytes = max_bytes
+
+    def bodies(self, elements: Sequence[Element]) -> Iterator[Body]:
+        """One body, or several if the elements exceed the limits. An element that is larger than
+        the limit is sent alone."""
+        first, size = 0, 0
+        payloads = [self._payload(element) for element in elements]
+        for index, payload in enumerate(payloads):
+            is_full = index - first >= self._max_count or size + len(payload) > self._max_bytes
+            if is_full and index > first:
+                yield self._body(elements[first:index], payloads[first:index])
+                first, size = index, 0
+            size += len(payload) + 1
+        if payloads:
+            yield self._body(elements[first:], payloads[first:])
+
+    def _payload(self, element: Element) -> bytes:
+        payload = bytes(element.data)
+        # JSON has line ends only between its tokens.
+        is_split = self._format == "ndjson" and b"\n" in payload
+        return payload.replace(b"\n", b" ") if is_split else payload
+
+    def _body(self, elements: Sequence[Element], payloads: Sequence[bytes]) -> Body:
+        if self._format == "json-array":
+            data = b"[" + b",".join(payloads) + b"]"
+        elif self._format == "ndjson":
+            data = b"\n".join(payloads) + b"\n"
+        else:
+            data = payloads[0]
+        kind = CONTENT_TYPES.get(self._format) or elements[0].content_type
+        key = self._key(elements[0], elements[-1], data)
+        if self._gzip:
+            data = zlib.compress(data, 6, wbits=31)
+        return Body(data, kind, key, len(payloads))
+
+    def _key(self, first: Element, last: Element, data: bytes) -> str:
+        """`device-epoch-first-last`; a hash of the body if the elements have no numbers."""
+        epoch, start = first.attributes.get("epoch"), first.attributes.get("seq")
+        end = last.attributes.get("seq")
+        if epoch is None or start is None or end is None:
+            return hashlib.sha256(data).hexdigest()[:32]
+        return f"{self._device}-{epoch}-{start}-{end}"

@@ -1,0 +1,144 @@
+"""The thread that sends the requests of a sink, one at a time, until each is delivered.
+
+Delays grow with full jitter, the server's `Retry-After` is the shortest of them, and a server that
+is overloaded gets fewer elements per second. A call that is given up ends at once: its connection
+is cut, and the thread goes on to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import queue
+import ssl
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from torvyn.components.connection import Backoff, Connection
+from torvyn.components.http.adaptive_rate import AdaptiveRate
+from torvyn.components.http.answer import Response
+from torvyn.components.http.batch_body import Body
+from torvyn.components.http.http_client import HttpClient, Server
+from torvyn.components.retry import describe
+from torvyn.errors import InvalidInput, Unavailable
+
+
+class Delivery:
+    """One body on its way. `cancelled` is set when nobody waits for it any more."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.cancelled = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[None] = self._loop.create_future()
+
+    def end(self, error: Exception | None) -> None:
+        """From the uplink's thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._settle, error)
+
+    def _settle(self, error: Exception | None) -> None:
+        if not self.future.done():
+            if error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(error)
+
+
+class Uplink:
+    def __init__(
+        self,
+        server: Server,
+        connection: Connection,
+        *,
+        method: str,
+        headers: Mapping[str, str],
+        fails_when_lost: bool,
+    ) -> None:
+        self._client = HttpClient(server)
+        self._connection = connection
+        self._method = method
+        self._headers = headers
+        self._fails = fails_when_lost
+        self._backoff = Backoff()
+        self._rate = AdaptiveRate()
+        self._work: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="torvyn-http", daemon=True)
+        self._thread.start()
+
+    async def deliver(self, body: Body) -> None:
+        """Returns when the server has accepted the body."""
+        delivery = Delivery(body)
+        self._work.put(delivery)
+        try:
+            await delivery.future
+        except asyncio.CancelledError:
+            delivery.cancelled.set()
+            self._client.abort()
+            raise
+
+    def close(self) -> None:
+        self._work.put(None)
+        self._client.abort()
+
+    def _run(self) -> None:
+        while (delivery := self._work.get()) is not None:
+            try:
+                error = self._deliver(delivery)
+            except Exception as unexpected:
+                self._client.close()
+                error = unexpected
+            delivery.end(error)
+        self._client.close()
+
+    def _deliver(self, delivery: Delivery) -> Exception | None:
+        """Tries until the body is accepted; returns the error if it is the elements' own."""
+        while not delivery.cancelled.is_set():
+            if delivery.cancelled.wait(self._rate.delay_s()):
+                break
+            answer = self._try(delivery.body)
+            if isinstance(answer, Response):
+                if answer.is_delivered:
+                    self._succeeded()
+                    return None
+                if not answer.is_retried:
+                    return _rejection(answer)
+            reason = answer if isinstance(answer, str) else answer.reason
+            self._connection.lost(reason)
+            if self._fails:
+                return Unavailable(reason)
+            asked_s = answer.delay_s if isinstance(answer, Response) else 0.0
+            delivery.cancelled.wait(self._backoff.next_delay_s(asked_s))
+        return None
+
+    def _succeeded(self) -> None:
+        self._rate.accepted()
+        self._backoff.reset()
+        self._connection.connected()
+
+    def _try(self, body: Body) -> Response | str:
+        """The answer of the server, or why there is none."""
+        self._rate.sent(body.element_count)
+        own = {"Content-Type": body.content_type, "Idempotency-Key": body.key}
+        try:
+            answer = self._client.request(self._method, body.data, {**own, **self._headers})
+        except ssl.SSLCertVerificationError as error:
+            return f"its certificate is not trusted: {error.verify_message}"
+        except http.client.HTTPException as error:
+            return f"the server sent something that is not HTTP: {_text(error)}"
+        except OSError as error:
+            return describe(error)
+        if answer.is_overloaded:
+            self._rate.overloaded()
+        return answer
+
+
+def _rejection(answer: Response) -> Exception:
+    if 300 <= answer.status < 400:
+        return Unavailable(answer.reason, hint="redirects are not followed: correct `url`")
+    return InvalidInput(answer.reason)
+
+
+def _text(error: Any) -> str:
+    return str(error) or type(error).__name__

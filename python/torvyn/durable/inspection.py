@@ -1,0 +1,96 @@
+"""Looks into a store without changing it: what waits, and what is damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from torvyn.durable import catalog, checkpoints, log_rows
+from torvyn.durable.disk.budget import Budget
+from torvyn.durable.disk.database import check_schema, decode_text
+from torvyn.durable.disk.high_water import HighWaterFile
+from torvyn.durable.disk.lock_file import LockFile
+from torvyn.durable.failures import STORE_ERRORS
+from torvyn.durable.log_state import LogState
+from torvyn.errors import FlowError
+
+
+@dataclass(slots=True)
+class StoreReport:
+    """`damaged`: the flow starts, and reports what is lost. `unreadable`: the flow starts with what
+    can be copied from the file."""
+
+    state: Literal["absent", "in-use", "intact", "damaged", "unreadable"]
+    elements: dict[str, int] = field(default_factory=dict)
+    """By log: neither settled nor lost."""
+    segments: list[str] = field(default_factory=list)
+    """Those with a checkpoint."""
+    problems: list[str] = field(default_factory=list)
+
+
+def inspect_store(path: Path) -> StoreReport:
+    """Reads and checks every record. Takes as long as reading the file does."""
+    if not path.exists():
+        return StoreReport("absent")
+    if not path.is_file():
+        return StoreReport("unreadable", problems=["it is not a file"])
+    try:
+        owner = LockFile(path.with_name(path.name + ".lock"), path)
+    except FlowError as error:
+        return StoreReport("in-use", problems=[error.message])
+    report = StoreReport("intact")
+    try:
+        with _read_only(path) as connection:
+            _inspect(connection, path, report)
+    except STORE_ERRORS as error:
+        return StoreReport("unreadable", problems=[str(error)])
+    finally:
+        owner.release()
+    if report.problems:
+        report.state = "damaged"
+    return report
+
+
+@contextlib.contextmanager
+def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=0)
+    connection.text_factory = decode_text
+    try:
+        check_schema(connection)
+        yield connection
+    finally:
+        connection.close()
+        # Left by SQLite, because a reader does not remove it.
+        path.with_name(path.name + "-shm").unlink(missing_ok=True)
+
+
+def _inspect(connection: sqlite3.Connection, path: Path, report: StoreReport) -> None:
+    states = catalog.load(connection, {}, Budget.of(()), None)
+    mark = HighWaterFile(path.with_name(path.name + ".mark")).read()
+    for state in states.values():
+        report.elements[state.name] = state.elements
+        report.problems += _problems(connection, state)
+        known = mark.logs.get(state.name) if mark is not None else None
+        if known is not None and known[1] > state.next:
+            report.problems.append(
+                f"log `{state.name}`: the elements {state.next} to {known[1] - 1} are missing"
+            )
+    report.segments = checkpoints.segments(connection)
+    for segment in report.segments:
+        if checkpoints.load(connection, segment) is None:
+            report.problems.append(f"the checkpoint of segment `{segment}` is damaged")
+
+
+def _problems(connection: sqlite3.Connection, state: LogState) -> Iterator[str]:
+    after, is_last = state.acknowledged, False
+    while not is_last:
+        page = log_rows.read(connection, state, after, 1 << 20)
+        for first, last in page.gaps:
+            yield f"log `{state.name}`: the elements {first} to {last} are damaged or missing"
+        is_last = page.is_last
+        after = page.rows[-1].last if page.rows else after

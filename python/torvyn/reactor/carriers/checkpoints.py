@@ -1,0 +1,152 @@
+"""The states of components: taken at rest, stored with the position of their input, and restored.
+
+A component takes part when it defines `snapshot()`, which returns bytes or a value that JSON can
+hold, and `restore(state)`, which receives the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from torvyn.contract import Component
+from torvyn.contract.enums import Role
+from torvyn.contract.inspection import has_attribute
+from torvyn.durable import Checkpoint, DurableStore
+from torvyn.errors import ContractError, FlowError
+from torvyn.link.plan import NodePlan
+from torvyn.reactor.carriers.wired_plan import WiredPlan
+from torvyn.reactor.run.method_binding import acknowledges
+
+if TYPE_CHECKING:
+    from torvyn.reactor.runners import Runner
+
+_BYTES: Final = b"b"
+_JSON: Final = b"j"
+
+
+def has_state(component: Component) -> bool:
+    return has_attribute(component, "snapshot")
+
+
+def encode(node: str, state: Any) -> bytes:
+    if isinstance(state, (bytes, bytearray, memoryview)):
+        return _BYTES + bytes(state)
+    try:
+        return _JSON + json.dumps(state, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        message = f"`snapshot` of node `{node}` returned what JSON cannot hold: {error}"
+        hint = "return bytes, or lists, dicts, strings, numbers, booleans and None"
+        raise ContractError("contract.bad-snapshot", message, hint=hint) from error
+
+
+def decode(state: bytes) -> Any:
+    return state[1:] if state[:1] == _BYTES else json.loads(state[1:])
+
+
+class Checkpoints:
+    """Which segments of a flow have states, and what a checkpoint of each must fit."""
+
+    def __init__(self, wired: WiredPlan, runners: Sequence[Runner]) -> None:
+        self._wired = wired
+        self._runners = runners
+        stateful = [needs_checkpoints(runner) for runner in runners]
+        self.by_checkpoint = [
+            any(has for has, of in zip(stateful, wired.segment_of, strict=True) if of == segment)
+            for segment in range(len(wired.segments))
+        ]
+        """For each segment, whether its sources are acknowledged by its checkpoints."""
+
+    def nodes(self, segment: int) -> list[tuple[int, Runner]]:
+        """The nodes of a segment, with their numbers."""
+        pairs = zip(self._runners, self._wired.segment_of, strict=True)
+        return [(at, runner) for at, (runner, of) in enumerate(pairs) if of == segment]
+
+    def take(self, segment: int, native: Sequence[tuple[int, bytes]]) -> Checkpoint:
+        """The states of a segment that is at rest."""
+        names = self._wired.plan.nodes
+        states = {names[at].name: _BYTES + state for at, state in native}
+        for _, runner in self.nodes(segment):
+            if has_state(runner.component) and runner.node.name not in states:
+                state = runner.component.snapshot()  # type: ignore[attr-defined]
+                states[runner.node.name] = encode(runner.node.name, state)
+        return Checkpoint(self._wired.segments[segment], self.shape(segment), states)
+
+    def has_states(self, segment: int) -> bool:
+        return any(has_state(runner.component) for _, runner in self.nodes(segment))
+
+    def empty(self, segment: int) -> Checkpoint:
+        """What a flow leaves that has ended in order: the next run starts afresh."""
+        return Checkpoint(self._wired.segments[segment], self.shape(segment), {})
+
+    def shape(self, segment: int) -> str:
+        """The components whose states a checkpoint holds, as JSON."""
+        nodes = [runner for _, runner in self.nodes(segment) if has_state(runner.component)]
+        return json.dumps({runner.node.name: component_name(runner.node) for runner in nodes})
+
+    def restore(self, store: DurableStore) -> int:
+        """Gives every component its last state; returns how many got one."""
+        restored = 0
+        for segment, name in enumerate(self._wired.segments):
+            checkpoint = store.checkpoint(name)
+            if checkpoint is None:
+                continue
+            for _, runner in self.nodes(segment):
+                state = checkpoint.states.get(runner.node.name)
+                if state is not None:
+                    runner.component.restore(decode(state))  # type: ignore[attr-defined]
+                    restored += 1
+        return restored
+
+    def differences(self, store: DurableStore) -> list[str]:
+        """What the stored state holds and the flow has no place for."""
+        now: dict[str, str] = {}
+        for segment in range(len(self._wired.segments)):
+            now |= json.loads(self.shape(segment))
+        found = []
+        for name in store.segments():
+            checkpoint = store.checkpoint(name)
+            if checkpoint is not None and checkpoint.states:
+                then = json.loads(checkpoint.shape)
+                if name not in self._wired.segments:
+                    found.append(f"`{name}` is no longer the first node of its part of the flow")
+                found += _changed(then, now, checkpoint.states)
+        logs = {edge.log for edge in self._wired.edges}
+        for log, statistics in store.logs().items():
+            if log not in logs and statistics.elements:
+                count = statistics.elements
+                found.append(f"{count} elements wait on the `disk` edge `{log}`, which is gone")
+        return found
+
+
+def _changed(
+    then: Mapping[str, str], now: Mapping[str, str], states: Mapping[str, bytes]
+) -> list[str]:
+    found = []
+    for node in states:
+        if node not in now:
+            found.append(f"node `{node}` ({then.get(node, '?')}) has a saved state and is gone")
+        elif now[node] != then.get(node):
+            found.append(f"node `{node}` was `{then.get(node)}` and is `{now[node]}` now")
+    return found
+
+
+def component_name(node: NodePlan) -> str:
+    return node.component.name or node.component.target
+
+
+def shape_changed(flow: str, differences: Sequence[str]) -> FlowError:
+    listing = "\n".join(f"  - {each}" for each in differences)
+    return FlowError(
+        "durable.shape-changed",
+        f"flow `{flow}` does not fit its saved state:\n{listing}",
+        hint="undo the change, or discard the saved state and what is stored with `--fresh`",
+    )
+
+
+def needs_checkpoints(runner: Runner) -> bool:
+    """Whether a node's state must fit the position of its input. That of a source which waits for
+    acknowledgements has nothing to do with its position."""
+    is_acknowledged = runner.node.role == Role.SOURCE and acknowledges(runner.component)
+    return has_state(runner.component) and not is_acknowledged

@@ -1,0 +1,187 @@
+"""One `disk` edge while its flow runs: batches on their way to the store, and back to the reader.
+
+Elements that the store has just made durable are supplied from memory as long as the reader keeps
+up; behind that, and after a restart, they are read back in pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from torvyn._native import BatchReceipts, Bell, EdgeLog
+from torvyn.durable import Append, DurableStore, LogOptions, LostRange, Transaction
+from torvyn.reactor.carriers.wired_plan import DurableEdge
+
+if TYPE_CHECKING:
+    from torvyn._native import NodeHandle
+
+BUFFER_BYTES: Final = 1024 * 1024
+"""A batch is committed when it has so many bytes, whatever else happens."""
+WINDOW_BYTES: Final = 1024 * 1024
+"""What may wait in memory for the reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBatch:
+    """A batch that is not durable yet."""
+
+    append: Append
+    receipts: BatchReceipts
+
+
+class DiskEdge:
+    def __init__(self, wired: DurableEdge) -> None:
+        self.name = wired.log
+        self.wired = wired
+        self.options = LogOptions(
+            wired.edge.max_bytes,
+            wired.edge.max_age_s,
+            wired.edge.backpressure,  # type: ignore[arg-type]
+        )
+        self.is_live_first = wired.edge.order == "live-first"
+        self.waits: list[TakenBatch] = []
+        """Taken from the writer and not durable yet."""
+        self.stored_before = self.lost_before = 0
+        self._next = 0
+        """The first element that was not supplied from the backlog."""
+        self._live_rows: dict[int, int] = {}
+        """Rows that were supplied ahead of the backlog: their first and last elements."""
+        self._unsettled: dict[int, int] = {}
+        """With `live-first`: by the first element of a row, how many of its are not settled."""
+        self._rows: list[tuple[int, int, int]] = []
+        """With `live-first`: the first element of each row, and what was supplied of it."""
+        self._is_finished = False
+
+    def open(self, store: DurableStore, bell: Bell, pauses: bool) -> None:
+        self.store = store
+        most = store.max_row_bytes(self.name) // 2
+        self.log = EdgeLog(
+            bell, store.next_sequence(self.name), min(BUFFER_BYTES, most), most - 1024, pauses
+        )
+        self._next = store.acknowledged(self.name) + 1
+        stored = store.statistics(self.name)
+        self.stored_before = stored.elements
+        self.lost_before = stored.dropped + stored.expired + stored.corrupt
+
+    def attach(self, writer: NodeHandle, reader: NodeHandle) -> None:
+        self.writer, self.reader = writer, reader
+
+    # From the writer to the store
+
+    def take(self) -> None:
+        """Takes what waits, unless the store has no room for it: then the writer blocks."""
+        count, size_bytes = self.log.pending
+        if not count or self.waits:
+            return
+        if self.options.backpressure == "block" and not self.store.has_room(self.name, size_bytes):
+            return
+        self.take_all()
+
+    def take_all(self) -> None:
+        while (taken := self.log.take()) is not None:
+            first, count, newest_ns, body, receipts = taken
+            append = Append(self.name, first, count, body, newest_ns)
+            self.waits.append(TakenBatch(append, receipts))
+        self.writer.resume()
+
+    def commit_done(self, appends: Sequence[Append], lost: list[LostRange]) -> None:
+        """The batches are durable, or were dropped by the policy: either settles them."""
+        gone = [each for each in lost if each.log == self.name]
+        while self.waits and self.waits[0].append in appends:
+            batch = self.waits.pop(0)
+            batch.receipts.settle()
+            is_dropped = any(each.first <= batch.append.first <= each.last for each in gone)
+            if not is_dropped:
+                self._supply_new(batch.append)
+
+    # From the store to the reader
+
+    def _supply_new(self, append: Append) -> None:
+        """Supplies a batch from memory if that keeps the order and the reader has room."""
+        has_room = self.log.waiting[1] < WINDOW_BYTES
+        is_next = append.first == self._next
+        if not has_room or not (is_next or self.is_live_first):
+            return
+        if is_next:
+            self._next = append.first + append.count
+        else:
+            self._live_rows[append.first] = append.first + append.count - 1
+        self.store.note_read(self.name, append.first + append.count - 1)
+        self._note_row(append.first, append.first, append.count)
+        self.log.supply(
+            append.body, append.first, append.first, is_backlog=False, is_live=self.is_live_first
+        )
+        self.reader.wake()
+
+    def refill(self) -> None:
+        """Reads the next page of the backlog when the reader has room for it."""
+        end = self.store.next_sequence(self.name)
+        if self._next < end and self.log.waiting[1] < WINDOW_BYTES // 2:
+            rows = self.store.read(self.name, self._next - 1, WINDOW_BYTES // 2)
+            for row in rows:
+                if row.first in self._live_rows:
+                    self._next = self._live_rows.pop(row.first) + 1
+                    continue
+                self._supply_row(row.first, row.count, row.body)
+            if not rows:
+                # What is left was lost, or is on its way already.
+                self._next = end
+            self.reader.wake()
+
+    def _supply_row(self, first: int, count: int, body: bytes) -> None:
+        start = max(first, self._next)
+        try:
+            self.log.supply(body, first, start, is_backlog=True, is_historical=self.is_live_first)
+        except ValueError as error:
+            self.store.quarantine(self.name, first, str(error))
+        else:
+            self._note_row(first, start, first + count - start)
+        self._next = first + count
+
+    def _note_row(self, first: int, start: int, count: int) -> None:
+        if self.is_live_first:
+            self._unsettled[first] = count
+            self._rows.append((first, start, count))
+
+    def finish_if_drained(self) -> None:
+        """Ends the reader's stream when the writer has ended and everything was supplied."""
+        if self._is_finished or not self.log.is_closed:
+            return
+        is_stored = not self.log.pending[0] and not self.waits
+        if is_stored and self._next >= self.store.next_sequence(self.name):
+            self._is_finished = True
+            self.log.finish()
+            self.reader.wake()
+
+    # What is settled
+
+    def add_settled(self, transaction: Transaction, runs: list[tuple[int, int]]) -> None:
+        """Adds what the next node has settled to a transaction. Changes nothing else: the
+        transaction may fail."""
+        if not runs:
+            return
+        if not self.is_live_first:
+            transaction.acknowledged = {**transaction.acknowledged, self.name: runs[-1][1]}
+            return
+        left = self._count_settled(runs)
+        done = [row for row, count in left.items() if count == 0]
+        if done:
+            transaction.settled_rows = {**transaction.settled_rows, self.name: done}
+
+    def settle(self, runs: list[tuple[int, int]]) -> None:
+        """The transaction is durable."""
+        if not self.is_live_first or not runs:
+            return
+        self._unsettled = {row: count for row, count in self._count_settled(runs).items() if count}
+        self._rows = [each for each in self._rows if each[0] in self._unsettled]
+
+    def _count_settled(self, runs: list[tuple[int, int]]) -> dict[int, int]:
+        """By row, how many elements are not settled after these runs."""
+        left = dict(self._unsettled)
+        for first, last in runs:
+            for row, start, count in self._rows:
+                both = min(last, start + count - 1) - max(first, start) + 1
+                left[row] -= max(both, 0)
+        return left

@@ -1,0 +1,129 @@
+"""One run of a flow that survives its process: its store, its carrier thread, its checkpoints."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from torvyn._native import Bell, NativeFlow
+from torvyn.durable import DurableStore, LogStatistics
+from torvyn.link.plan import Plan
+from torvyn.reactor.carriers.carrier_thread import CarrierThread
+from torvyn.reactor.carriers.checkpoints import Checkpoints, shape_changed
+from torvyn.reactor.carriers.disk_edge import DiskEdge
+from torvyn.reactor.carriers.wired_plan import WiredPlan, wire
+
+if TYPE_CHECKING:
+    from torvyn.reactor.runners import Runner
+
+
+def state_path(plan: Plan) -> Path:
+    """The database of a flow. Its folder is the flow's own."""
+    return Path(plan.state_dir, quote(plan.name, safe=""), "flow.db")
+
+
+class DurableRun:
+    """Made before the components, opened before they are initialized, closed after the last turn
+    and before they are torn down."""
+
+    def __init__(self, plan: Plan, is_fresh: bool) -> None:
+        self.wired: WiredPlan = wire(plan)
+        self._is_fresh = is_fresh
+        self._edges = [DiskEdge(edge) for edge in self.wired.edges]
+        self._bell = Bell()
+        self._store: DurableStore | None = None
+        self._thread: CarrierThread | None = None
+        self._statistics: dict[str, LogStatistics] = {}
+        self.restored = 0
+
+    @property
+    def plan(self) -> Plan:
+        return self.wired.plan
+
+    @property
+    def epoch(self) -> str:
+        return self._store.epoch if self._store is not None else ""
+
+    def open(self, runners: Sequence[Runner]) -> None:
+        """Opens the store; raises if it holds a state that the flow does not fit."""
+        logs = {edge.name: edge.options for edge in self._edges}
+        store = self._store = DurableStore.open(state_path(self.plan), logs)
+        self._checkpoints = Checkpoints(self.wired, runners)
+        if self._is_fresh:
+            store.discard()
+        elif differences := self._checkpoints.differences(store):
+            self.close_store()
+            raise shape_changed(self.plan.name, differences)
+        by_name = {runner.node.name: runner for runner in runners}
+        for edge in self._edges:
+            by_checkpoint = self._checkpoints.by_checkpoint
+            edge.open(
+                store, self._bell, pauses=not by_checkpoint[self.wired.segment(edge.wired.writer)]
+            )
+            writer: Any = by_name[edge.wired.writer].component
+            reader: Any = by_name[edge.wired.reader].component
+            writer.log = reader.log = edge.log
+            reader.rate = float(edge.wired.edge.drain_rate or 0)
+            reader.by_checkpoint = by_checkpoint[self.wired.segment(edge.wired.reader)]
+        interval_s = self.plan.checkpoint_s or 1.0
+        self._thread = CarrierThread(self.wired, self._edges, store, self._bell, interval_s)
+
+    def restore(self) -> None:
+        """Gives initialized components their last states."""
+        assert self._store is not None
+        self.restored = self._checkpoints.restore(self._store)
+
+    def native_options(self) -> tuple[list[int], list[bool], Callable[..., None]]:
+        assert self._thread is not None
+        return list(self.wired.segment_of), self._checkpoints.by_checkpoint, self._thread.on_cut
+
+    def start(self, native: NativeFlow) -> None:
+        assert self._thread is not None
+        for edge in self._edges:
+            edge.log.set_offset(time.time_ns() - native.now_ns)
+        self._thread.start(native, self._checkpoints)
+
+    def drain(self, cancel: Callable[[], None]) -> None:
+        """Saves everything at rest, then cancels the flow: a new run continues from there."""
+        thread = self._thread
+        if thread is None:
+            cancel()
+            return
+        thread.request_final()
+        timeout_s = self.plan.runtime.drain_timeout_s
+
+        def wait() -> None:
+            thread.is_final.wait(timeout_s)
+            cancel()
+
+        threading.Thread(target=wait, name="torvyn-drain", daemon=True).start()
+
+    def finish(self, is_completed: bool) -> None:
+        """Commits what is left; afterwards the last acknowledgements can be delivered."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
+            thread.finish(is_completed)
+        self.close_store()
+
+    def close_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            self._statistics = {edge.name: store.statistics(edge.name) for edge in self._edges}
+            store.close()
+
+    def edges(self) -> list[tuple[DiskEdge, LogStatistics]]:
+        """The edges and what they have stored, now or at the end."""
+        pairs = []
+        for edge in self._edges:
+            store = self._store
+            known = self._statistics.get(edge.name)
+            if known is None and store is not None:
+                known = store.statistics(edge.name)
+            if known is not None:
+                pairs.append((edge, known))
+        return pairs

@@ -1,0 +1,63 @@
+"""The statistics of a flow with durable edges, as its author sees it: each edge is one edge again.
+
+    entered + stored before = taken + dropped + unread
+
+What was stored before this run counts as entered; what is stored now, or on its way, as unread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torvyn.durable import LogStatistics
+from torvyn.reactor.carriers.disk_edge import DiskEdge
+from torvyn.reactor.carriers.durable_run import DurableRun
+from torvyn.reactor.statistics import EdgeStatistics, Statistics
+
+
+def fold_carriers(wired: Statistics, durable: DurableRun) -> Statistics:
+    """Replaces the two ends of every durable edge by the edge."""
+    nodes = dict(wired.nodes)
+    edges = {(edge.source, edge.port, edge.target): edge for edge in wired.edges}
+    for edge, stored in durable.edges():
+        ends = edge.wired
+        plan = ends.edge
+        before = edges.pop((plan.source, plan.port, ends.writer))
+        after = edges.pop((ends.reader, "output", plan.target))
+        rejected = nodes.pop(ends.writer).failed
+        nodes.pop(ends.reader)
+        whole = _join(edge, before, after, stored, rejected)
+        edges[plan.source, plan.port, plan.target] = whole
+    return Statistics(
+        wired.flow, wired.state, wired.elapsed_s, wired.turns, nodes, tuple(edges.values())
+    )
+
+
+def _join(
+    edge: DiskEdge,
+    before: EdgeStatistics,
+    after: EdgeStatistics,
+    stored: LogStatistics,
+    rejected: int,
+) -> EdgeStatistics:
+    entered = before.entered + edge.stored_before
+    dropped = before.dropped + after.dropped + rejected + lost(stored) - edge.lost_before
+    return replace(
+        before,
+        target=edge.wired.edge.target,
+        entered=entered,
+        taken=after.taken,
+        dropped=dropped,
+        unread=entered - after.taken - dropped,
+        depth=before.depth + after.depth,
+        bytes=before.bytes + after.bytes,
+        peak=max(before.peak, after.peak),
+        peak_bytes=max(before.peak_bytes, after.peak_bytes),
+        pressured=before.pressured + after.pressured,
+        carrier="disk",
+        stored=stored,
+    )
+
+
+def lost(stored: LogStatistics) -> int:
+    return stored.dropped + stored.expired + stored.corrupt

@@ -1,0 +1,107 @@
+"""A Plan whose durable edges end in nodes of their own: the native core sees a sink that stores and
+a source that reads back.
+
+Segments are the parts of the flow that only such edges connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from torvyn.contract.enums import Role
+from torvyn.link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan
+from torvyn.reactor.carriers.edge_ends import EdgeReader, EdgeWriter
+
+OUTPUT: Final = "output"
+_UNLIMITED: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class DurableEdge:
+    log: str
+    """The name of its log in the store, which stays the same from run to run."""
+    edge: EdgePlan
+    writer: str
+    reader: str
+
+
+@dataclass(frozen=True, slots=True)
+class WiredPlan:
+    plan: Plan
+    edges: tuple[DurableEdge, ...]
+    segment_of: tuple[int, ...]
+    """The segment of every node of `plan`."""
+    segments: tuple[str, ...]
+    """The name of every segment: its first node."""
+
+    def index(self, node: str) -> int:
+        return next(at for at, item in enumerate(self.plan.nodes) if item.name == node)
+
+    def segment(self, node: str) -> int:
+        return self.segment_of[self.index(node)]
+
+
+def wire(plan: Plan) -> WiredPlan:
+    """Puts two nodes in the place of every durable edge."""
+    nodes: list[NodePlan] = []
+    durable = [edge for edge in plan.edges if edge.carrier != "memory"]
+    cut = [_cut(edge) for edge in durable]
+    for node in plan.nodes:
+        nodes.append(node)
+        for ends in cut:
+            if ends.edge.source == node.name:
+                nodes.append(_node(ends.writer, Role.SINK, EdgeWriter(), ()))
+                nodes.append(_node(ends.reader, Role.SOURCE, EdgeReader(), (OUTPUT,)))
+    edges = [edge for edge in plan.edges if edge.carrier == "memory"]
+    for ends in cut:
+        # The limits of the edge are those of its log; in front of it a plain queue suffices.
+        plain = replace(ends.edge, carrier="memory", backpressure="block")
+        edges.append(replace(plain, target=ends.writer))
+        edges.append(replace(plain, source=ends.reader, port=OUTPUT))
+    wired = replace(plan, nodes=tuple(nodes), edges=tuple(edges))
+    segment_of, names = _segments(wired)
+    return WiredPlan(wired, tuple(cut), segment_of, names)
+
+
+def _cut(edge: EdgePlan) -> DurableEdge:
+    log = f"{edge.source}:{edge.port}->{edge.target}"
+    return DurableEdge(log, edge, f"{log} (writer)", f"{log} (reader)")
+
+
+def _node(name: str, role: Role, component: object, ports: tuple[str, ...]) -> NodePlan:
+    return NodePlan(
+        name=name,
+        role=role,
+        component=ComponentRef("carrier", name, "", instance=component),
+        config="",
+        run="inline",
+        unit=None,
+        ports=ports,
+        # An element that cannot be stored is counted; it does not end the flow.
+        on_error=ErrorPolicy("skip"),
+        max_memory_bytes=_UNLIMITED,
+        call_timeout_s=5.0,
+        init_timeout_s=None,
+    )
+
+
+def _segments(plan: Plan) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The connected parts of the graph, numbered by their first nodes."""
+    part = {node.name: node.name for node in plan.nodes}
+
+    def root(name: str) -> str:
+        while part[name] != name:
+            name = part[name]
+        return name
+
+    for edge in plan.edges:
+        part[root(edge.target)] = root(edge.source)
+    names = list(_unique(root(node.name) for node in plan.nodes))
+    numbers = {name: number for number, name in enumerate(names)}
+    return tuple(numbers[root(node.name)] for node in plan.nodes), tuple(names)
+
+
+def _unique(names: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(names)

@@ -1,0 +1,194 @@
+"""The HTTP sink against a real server: bodies, idempotency keys, retries and rejections."""
+
+import asyncio
+import gzip
+import json
+import threading
+
+import pytest
+from scripted_server import ScriptedServer
+
+import torvyn
+from torvyn.components.builtin.sink_http import Http
+from torvyn.components.config import config_text
+from torvyn.contract import Element
+from torvyn.errors import ContractError, InvalidInput, Unavailable
+
+
+def readings(count, **attributes):
+    return [
+        Element(json.dumps({"n": n}), attributes={"seq": n, **attributes} if attributes else None)
+        for n in range(count)
+    ]
+
+
+def test_a_batch_is_one_request(server, sink):
+    sink(server.url).push(*readings(3))
+
+    assert [json.loads(body) for body in server.bodies] == [[{"n": 0}, {"n": 1}, {"n": 2}]]
+    assert server.received[0]["Content-Type"] == "application/json"
+
+
+def test_ndjson_has_one_line_per_element(server, sink):
+    sink(server.url, format="ndjson").push(Element('{"a":\n1}'), Element("2"))
+
+    assert server.bodies == [b'{"a": 1}\n2\n']
+
+
+def test_raw_sends_each_payload_alone_with_its_content_type(server, sink):
+    sink(server.url, format="raw").push(Element("a"), Element(b"\x00", content_type="image/x"))
+
+    assert server.bodies == [b"a", b"\x00"]
+    assert server.received[1]["Content-Type"] == "image/x"
+
+
+def test_a_batch_over_the_limits_is_divided_in_order(server, sink):
+    sink(server.url, max_batch=2, format="ndjson").push(*readings(5))
+    sink(server.url, max_body=16, format="ndjson").push(*readings(3))
+
+    assert [body.count(b"\n") for body in server.bodies] == [2, 2, 1, 1, 1, 1]
+
+
+def test_a_body_can_be_compressed(server, sink):
+    sink(server.url, gzip=True).push(*readings(2))
+
+    assert server.received[0]["Content-Encoding"] == "gzip"
+    assert json.loads(gzip.decompress(server.bodies[0])) == [{"n": 0}, {"n": 1}]
+
+
+def test_the_idempotency_key_names_the_elements(server, sink):
+    sink(server.url).push(*readings(3, epoch="boot-7"))
+    sink(server.url).push(*readings(2))
+    sink(server.url).push(*readings(2))
+
+    keys = [headers["Idempotency-Key"] for headers in server.received]
+
+    assert keys[0] == "dev-boot-7-0-2"
+    assert len(keys[1]) == 32
+    assert keys[1] == keys[2]
+
+
+def test_all_requests_use_one_connection(server, sink):
+    out = sink(server.url)
+    for _ in range(5):
+        out.push(*readings(1))
+
+    assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 502, 503])
+def test_what_says_nothing_about_the_elements_is_tried_again(server, sink, status):
+    server.answer(status, status)
+    out = sink(server.url)
+
+    out.push(*readings(1))
+
+    keys = {headers["Idempotency-Key"] for headers in server.received}
+    assert (len(server.bodies), len(keys), len(out.delays)) == (3, 1, 2)
+    assert out.sink.connection.status.state == "connected"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_an_answer_about_the_elements_is_their_error(server, sink, status):
+    server.answer(status)
+
+    with pytest.raises(InvalidInput, match=f"the server answered {status}"):
+        sink(server.url).push(*readings(1))
+
+
+def test_a_redirect_is_not_followed(server, sink):
+    server.answer(302, Location="http://127.0.0.1:1/elsewhere")
+
+    with pytest.raises(Unavailable, match="302"):
+        sink(server.url).push(*readings(1))
+    assert len(server.bodies) == 1
+
+
+def test_retry_after_is_the_shortest_delay(server, sink):
+    server.answer(503, Retry_After="7")
+    out = sink(server.url)
+
+    out.push(*readings(1))
+
+    assert out.delays == [7.0]
+
+
+def test_drain_knocks_the_server_over_9_each_429_halves_the_rate(server, sink):
+    out = sink(server.url)
+    rate = out.sink._uplink._rate
+    rate.delay_s = lambda: 0.0
+    out.push(*readings(400))
+    server.answer(429, 429, 503)
+    out.push(*readings(400))
+
+    assert rate.limit_per_s is not None
+    assert rate.limit_per_s == pytest.approx(rate._too_high_per_s / 8 * 1.1)
+
+
+def test_a_server_that_is_away_at_first_gets_everything_later(sink):
+    server = ScriptedServer()
+    port = server.server_address[1]
+    server.close()
+    out = sink(server.url)
+    tried = threading.Event()
+    out.sink._uplink._backoff.next_delay_s = lambda at_least_s=0.0: tried.set() or 0.01
+    pushing = threading.Thread(target=out.push, args=readings(2))
+    pushing.start()
+    assert tried.wait(20)
+    again = ScriptedServer(port)
+    pushing.join(20)
+
+    assert [json.loads(body) for body in again.bodies] == [[{"n": 0}, {"n": 1}]]
+    assert out.sink.connection.status.reason == "connection refused"
+    again.close()
+
+
+def test_a_call_that_is_cancelled_ends_at_once(server, sink):
+    server.release.clear()
+    out = sink(server.url)
+
+    async def cancel():
+        pushed = asyncio.ensure_future(out.sink.push(Element("1")))
+        while not server.bodies:
+            await asyncio.sleep(0.001)
+        pushed.cancel()
+        await asyncio.wait([pushed])
+        return pushed.cancelled()
+
+    assert asyncio.run(cancel())
+
+
+def test_on_disconnect_fail_makes_the_first_failure_an_error(server, sink):
+    server.answer(503)
+
+    with pytest.raises(Unavailable, match="503 Service Unavailable"):
+        sink(server.url, on_disconnect="fail").push(*readings(1))
+
+
+def test_a_flow_skips_the_element_that_the_server_rejects(server):
+    server.answer(400)
+    flow = torvyn.Flow(["1", "2"], Http({"url": server.url, "format": "raw"}), on_error="skip")
+
+    flow.run()
+
+    assert (flow.statistics.emitted, flow.statistics.errors) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"url": "ftp://host/"}, "not the address of a server"),
+        ({"url": "http://me:pw@host/"}, "must not have a user or a password"),
+        ({"url": "http://host:x/"}, "cannot be read"),
+        ({"url": "http://host/a b"}, "must be encoded"),
+        ({"ca_file": "ca.pem"}, "needs TLS"),
+        ({"url": "https://h", "key_file": "k.pem"}, "belong together"),
+        ({"url": "https://h", "ca_file": "/no/such/file"}, "cannot be loaded"),
+        ({"headers": {"X-Evil": "a\r\nB: c"}}, "which is no header"),
+    ],
+)
+def test_an_option_that_is_wrong_is_named(wrong, said):
+    with pytest.raises(ContractError) as caught:
+        Http().init(config_text({"url": "http://localhost", **wrong}))
+    assert said in caught.value.message
+    assert "pw@" not in caught.value.render()

@@ -1,0 +1,236 @@
+"""An edge with `carrier = "disk"`: what was accepted is delivered, in this run or in the next."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from durable_parts import AckSource, GatedSink, SlowSink, check_account, disk_flow
+
+import torvyn
+from torvyn import Element, Output
+from torvyn.durable import DurableStore, StoreUnavailable
+
+
+def numbers(count: int, first: int = 0) -> list[str]:
+    return [str(number) for number in range(first, first + count)]
+
+
+def test_elements_arrive_in_order_and_are_acknowledged() -> None:
+    source, sink = AckSource(numbers(5000)), GatedSink(free=10**9)
+    flow = disk_flow(source, sink)
+    flow.run()
+    assert sink.texts == numbers(5000)
+    assert source.acknowledged == 5000
+    check_account(flow)
+
+
+def test_what_was_not_delivered_is_delivered_in_the_next_run() -> None:
+    source, sink = AckSource(numbers(300)), GatedSink(free=100)
+    flow = disk_flow(source, sink)
+    flow.start()
+    assert sink.is_blocked.wait(20)
+    wait_until(lambda: source.acknowledged == 300)
+    flow.cancel()
+    sink.gate.set()
+    flow.wait()
+    later = GatedSink(free=10**9)
+    disk_flow(AckSource([]), later).run()
+    assert sink.texts[:100] == numbers(100)
+    assert [*sink.texts[: 300 - len(later.texts)], *later.texts] == numbers(300)
+
+
+def wait_until(condition: object, timeout_s: float = 20) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end_s, "the condition did not become true"
+        time.sleep(0.005)
+
+
+def test_the_source_is_acknowledged_although_the_sink_takes_nothing() -> None:
+    source, sink = AckSource(numbers(1000)), GatedSink()
+    flow = disk_flow(source, sink)
+    flow.start()
+    wait_until(lambda: source.acknowledged == 1000)
+    assert not sink.texts
+    sink.gate.set()
+    flow.wait()
+    assert sink.texts == numbers(1000)
+
+
+def test_attributes_types_and_bytes_survive() -> None:
+    items = [
+        Output("text", attributes={"choice": 1, "nested": {"a": [1, None, "ä"]}}),
+        Output(b"\x00\xff" * 50, content_type="application/vnd.example"),
+        b"plain bytes",
+        "",
+        "ü" * 1000,
+    ]
+    seen: list[tuple[bytes, str, dict[str, object]]] = []
+
+    def push(element: Element) -> None:
+        seen.append((bytes(element.data), element.content_type, dict(element.attributes)))
+
+    disk_flow(AckSource(items), push).run()
+    assert seen == [
+        (b"text", "text/plain; charset=utf-8", {"choice": 1, "nested": {"a": [1, None, "ä"]}}),
+        (b"\x00\xff" * 50, "application/vnd.example", {}),
+        (b"plain bytes", "application/octet-stream", {}),
+        (b"", "text/plain; charset=utf-8", {}),
+        ("ü".encode() * 1000, "text/plain; charset=utf-8", {}),
+    ]
+
+
+def test_sequence_numbers_continue_in_the_next_run() -> None:
+    seen: list[int] = []
+    for _ in range(3):
+        disk_flow(AckSource(numbers(10)), lambda e: seen.append(e.sequence)).run()
+    assert seen == list(range(30))
+
+
+def test_an_element_that_does_not_fit_is_counted() -> None:
+    source = AckSource(["small", "x" * 2_000_000, "after"])
+    sink = GatedSink(free=10**9)
+    flow = disk_flow(source, sink, max_bytes=2 * 1024 * 1024, queue_bytes=4 * 1024 * 1024)
+    flow.run()
+    assert sink.texts == ["small", "after"]
+    assert (flow.statistics.dropped, source.acknowledged) == (1, 3)
+    check_account(flow)
+
+
+@pytest.mark.parametrize("policy", ["drop-oldest", "drop-newest"])
+def test_a_full_log_drops_and_counts_exactly(policy: str) -> None:
+    items = [f"{number:06}" + "x" * 1000 for number in range(6000)]
+    source, sink = AckSource(items), GatedSink()
+    flow = disk_flow(source, sink, max_bytes=3 * 1024 * 1024, backpressure=policy)
+    flow.start()
+    wait_until(lambda: source.acknowledged == 6000)
+    sink.gate.set()
+    flow.wait()
+    check_account(flow)
+    edge = flow.statistics.edges[0]
+    assert edge.dropped > 0
+    assert len(sink.texts) == edge.taken == 6000 - edge.dropped
+    assert sink.texts == sorted(sink.texts)
+
+
+def test_a_full_log_blocks_the_source(state_dir: Path) -> None:
+    items = (f"{number:06}" + "x" * 1000 for number in range(6000))
+    source, sink = AckSource(items), GatedSink()
+    flow = disk_flow(source, sink, max_bytes=3 * 1024 * 1024)
+    flow.start()
+    assert sink.is_blocked.wait(20)
+    wait_until(lambda: source.sent > 500)
+    time.sleep(0.3)
+    assert source.sent < 6000
+    sink.gate.set()
+    flow.wait()
+    assert len(sink.texts) == source.acknowledged == 6000
+    assert sum(file.stat().st_size for file in state_dir.rglob("*")) <= 3 * 1024 * 1024
+    check_account(flow)
+
+
+def test_a_full_log_with_the_policy_error_fails_the_flow() -> None:
+    items = (f"{number:06}" + "x" * 1000 for number in range(20000))
+    source = AckSource(items)
+    sink = SlowSink(free=10**9)
+    flow = disk_flow(source, sink, max_bytes=3 * 1024 * 1024, backpressure="error")
+    with pytest.raises(torvyn.TorvynError, match="is full"):
+        flow.run()
+    assert source.acknowledged < source.sent
+    check_account(flow)
+
+
+def test_drain_rate_limits_what_is_read_back() -> None:
+    source, sink = AckSource(numbers(400)), GatedSink()
+    first = disk_flow(source, sink)
+    first.start()
+    wait_until(lambda: source.acknowledged == 400)
+    first.cancel()
+    sink.gate.set()
+    first.wait()
+    times: list[float] = []
+    disk_flow(AckSource([]), lambda e: times.append(time.monotonic()), drain_rate=800).run()
+    assert len(times) + len(sink.texts) >= 400
+    rate = (len(times) - 1) / (times[-1] - times[0])
+    assert rate <= 800 * 1.05
+
+
+def test_live_first_delivers_new_elements_before_the_backlog() -> None:
+    source, sink = AckSource(numbers(200)), GatedSink()
+    first = disk_flow(source, sink, order="live-first")
+    first.start()
+    wait_until(lambda: source.acknowledged == 200)
+    first.cancel()
+    sink.gate.set()
+    first.wait()
+    seen: list[tuple[int, bool]] = []
+
+    def push(element: Element) -> None:
+        seen.append((int(element.text), element.attributes.get("historical", False)))
+        time.sleep(0.001)
+
+    flow = disk_flow(AckSource(numbers(200, 1000)), push, order="live-first", drain_rate=100)
+    flow.run()
+    live = [number for number, historical in seen if not historical]
+    backlog = [number for number, historical in seen if historical]
+    assert live == [*range(1000, 1200)]
+    assert backlog == sorted(backlog)
+    assert set(backlog) <= set(range(200))
+    assert len(backlog) + len(sink.texts) >= 200
+    # The new elements did not wait for the old ones.
+    assert seen.index((1199, False)) < len(seen) - 1
+    check_account(flow)
+    later: list[str] = []
+    disk_flow(AckSource([]), lambda e: later.append(e.text), order="live-first").run()
+    assert later == []
+
+
+def test_a_failing_disk_degrades_the_flow_and_acknowledges_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, sink = AckSource(numbers(500)), GatedSink(free=10**9)
+    commit, failures, told = DurableStore.commit, [], []
+
+    def fail_first(self: DurableStore, transaction: object) -> object:
+        if len(failures) < 5:
+            failures.append(source.acknowledged)
+            raise StoreUnavailable("full", "no space left on the disk")
+        told.append(source.acknowledged)
+        return commit(self, transaction)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DurableStore, "commit", fail_first)
+    disk_flow(source, sink).run()
+    assert failures == [0] * 5
+    assert sink.texts == numbers(500)
+    assert source.acknowledged == 500
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_ending_leaves_the_rest_for_the_next_run(seed: int) -> None:
+    rng = random.Random(seed)
+    total, delivered = 400, []
+    settled = 0
+    for _ in range(30):
+        source = AckSource(numbers(total - settled, settled))
+        sink = GatedSink(free=rng.randrange(1, 120))
+        order = rng.choice(["oldest-first", "live-first"])
+        flow = disk_flow(source, sink, order=order, queue_depth=rng.choice([1, 4, 64]))
+        flow.start()
+        if not sink.is_blocked.wait(rng.uniform(0.0, 0.05)):
+            time.sleep(rng.uniform(0.0, 0.02))
+        ending = rng.choice(["cancel", "drain"])
+        flow.cancel() if ending == "cancel" else flow.drain()
+        sink.gate.set()
+        flow.wait()
+        check_account(flow)
+        delivered += [int(text) for text in sink.texts]
+        settled += source.acknowledged
+        if settled == total and flow.statistics.edges[0].unread == 0:
+            break
+    last = GatedSink(free=10**9)
+    disk_flow(AckSource(numbers(total - settled, settled)), last).run()
+    delivered += [int(text) for text in last.texts]
+    assert set(delivered) == set(range(total))

@@ -1,0 +1,187 @@
+"""Components with `snapshot` and `restore` continue where the last run was, exactly."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from durable_parts import AckSource, GatedSink, check_account
+
+import torvyn
+from torvyn import Element
+from torvyn.errors import FlowError
+
+
+class FileNumbers(torvyn.Source):
+    """Counts from its position, which it saves itself."""
+
+    def __init__(self, count: int, run: str = "inline") -> None:
+        super().__init__()
+        self.run = run  # type: ignore[assignment]
+        self.count = count
+        self.next = 0
+
+    def pull(self) -> str | None:
+        if self.next == self.count:
+            return None
+        self.next += 1
+        return str(self.next - 1)
+
+    def snapshot(self) -> int:
+        return self.next
+
+    def restore(self, state: int) -> None:
+        self.next = state
+
+
+class Total(torvyn.Processor):
+    """Adds the number of elements that it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def process(self, element: Element) -> str:
+        self.seen += 1
+        return f"{element.text}:{self.seen}"
+
+    def snapshot(self) -> dict[str, int]:
+        return {"seen": self.seen}
+
+    def restore(self, state: dict[str, int]) -> None:
+        self.seen = state["seen"]
+
+
+class OpenWindow(torvyn.Aggregator):
+    """Joins ten elements; what is left at the end is flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def ingest(self, element: Element) -> str | None:
+        self.texts.append(element.text)
+        if len(self.texts) < 10:
+            return None
+        joined, self.texts = "+".join(self.texts), []
+        return joined
+
+    def flush(self) -> list[str]:
+        return ["+".join(self.texts)] if self.texts else []
+
+    def snapshot(self) -> bytes:
+        return "+".join(self.texts).encode()
+
+    def restore(self, state: bytes) -> None:
+        self.texts = state.decode().split("+") if state else []
+
+
+def stateful_flow(source: Any, middle: Any, sink: Any, carrier: str = "memory") -> torvyn.Flow:
+    flow = torvyn.Flow(checkpoint_s=0.01)
+    flow.add("in", source).add("middle", middle).add("out", sink)
+    return flow.connect("in", "middle").connect("middle", "out", carrier=carrier)  # type: ignore[arg-type]
+
+
+def stop_and_go(make: Any, stops: int, **options: Any) -> list[str]:
+    """Runs a flow, stops it at different places, and lets the last run end in order."""
+    texts: list[str] = []
+    for stop in range(stops):
+        sink = GatedSink(free=7 + 13 * stop)
+        flow = stateful_flow(*make(), sink, **options)
+        flow.start()
+        sink.is_blocked.wait(0.3)
+        sink.gate.set()
+        flow.drain()
+        flow.wait()
+        check_account(flow)
+        texts += sink.texts
+    last = GatedSink(free=10**9)
+    stateful_flow(*make(), last, **options).run()
+    return texts + last.texts
+
+
+@pytest.mark.parametrize("carrier", ["memory", "disk"])
+@pytest.mark.parametrize("run", ["inline", "thread"])
+def test_a_drained_flow_continues_exactly_where_it_was(run: str, carrier: str) -> None:
+    texts = stop_and_go(lambda: (FileNumbers(20000, run), Total()), 4, carrier=carrier)
+    assert texts == [f"{number}:{number + 1}" for number in range(20000)]
+
+
+@pytest.mark.parametrize("carrier", ["memory", "disk"])
+def test_a_window_stays_open_over_a_restart(carrier: str) -> None:
+    texts = stop_and_go(lambda: (FileNumbers(5005), OpenWindow()), 3, carrier=carrier)
+    numbers = [int(text) for text in itertools.chain(*(line.split("+") for line in texts))]
+    assert numbers == list(range(5005))
+    assert [len(line.split("+")) for line in texts] == [10] * 500 + [5]
+
+
+def test_a_flow_that_has_ended_in_order_starts_afresh() -> None:
+    for _ in range(2):
+        sink = GatedSink(free=10**9)
+        stateful_flow(FileNumbers(50), Total(), sink).run()
+        assert sink.texts == [f"{number}:{number + 1}" for number in range(50)]
+
+
+def leave_a_checkpoint() -> int:
+    """Runs a flow until it is drained, and returns how far it came."""
+    sink = GatedSink(free=100)
+    flow = stateful_flow(FileNumbers(10**9), Total(), sink)
+    flow.start()
+    assert sink.is_blocked.wait(20)
+    sink.gate.set()
+    flow.drain()
+    flow.wait()
+    return len(sink.texts)
+
+
+def test_fresh_discards_the_saved_state() -> None:
+    assert leave_a_checkpoint() >= 100
+    sink = GatedSink(free=10**9)
+    flow = stateful_flow(FileNumbers(10), Total(), sink)
+    flow.is_fresh = True
+    flow.run()
+    assert sink.texts[0] == "0:1"
+
+
+def test_a_changed_flow_is_refused_with_the_difference() -> None:
+    leave_a_checkpoint()
+    flow = torvyn.Flow(checkpoint_s=0.01)
+    flow.add("in", FileNumbers(10)).add("renamed", Total()).add("out", torvyn.sink(print))
+    flow.connect("in", "renamed").connect("renamed", "out")
+    with pytest.raises(FlowError, match=r"node `middle` \(Total\)") as refused:
+        flow.run()
+    assert refused.value.code == "durable.shape-changed"
+    assert "--fresh" in (refused.value.hint or "")
+
+
+def test_a_refused_flow_keeps_its_state() -> None:
+    came = leave_a_checkpoint()
+    test_error = torvyn.Flow(torvyn.source(["x"]), torvyn.sink(print), checkpoint_s=1)
+    with pytest.raises(FlowError):
+        test_error.run()
+    sink = GatedSink(free=10**9)
+    stateful_flow(FileNumbers(came + 5), Total(), sink).run()
+    assert sink.texts[0] == f"{came}:{came + 1}"
+
+
+def test_an_acknowledged_source_waits_for_the_checkpoint() -> None:
+    source, sink = AckSource(str(n) for n in range(1000)), GatedSink(free=10**9)
+    flow = stateful_flow(source, Total(), sink)
+    flow.run()
+    assert source.acknowledged == 1000
+    assert sink.texts[-1] == "999:1000"
+
+
+def test_two_processes_cannot_run_one_flow(state_dir: Path) -> None:
+    sink = GatedSink()
+    first = stateful_flow(FileNumbers(10**9), Total(), sink)
+    first.start()
+    assert sink.is_blocked.wait(20)
+    with pytest.raises(torvyn.TorvynError) as refused:
+        stateful_flow(FileNumbers(1), Total(), torvyn.sink(print)).run()
+    assert refused.value.code == "durable.in-use"
+    sink.gate.set()
+    first.cancel()
+    first.wait()
