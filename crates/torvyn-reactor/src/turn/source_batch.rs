@@ -36,7 +36,8 @@ impl Core {
         self.pulled += if is_counted { count as u64 } else { 0 };
         self.send_pulled(index)?;
         match outcome {
-            Ok(None | Some(Pull::Ready(_))) => {}
+            // A carrier returns its elements one by one.
+            Ok(None | Some(Pull::Ready(_) | Pull::Restored { .. })) => {}
             Ok(Some(Pull::Pending(until))) => {
                 self.nodes[index].pending = Some(until);
                 return Ok(Pulled { count, is_pending: true });

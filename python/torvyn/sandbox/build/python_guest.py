@@ -45,7 +45,7 @@ BATCHES: Final = {
     "aggregator": "BatchAggregator",
     "sink": "BatchSink",
 }
-"""Role -> the class with its batch function. A source may wait, so it is called for each element."""
+"""Role -> the class with its batch function. A source has none, because it may wait."""
 
 ENCODINGS: Final = (
     "ascii",

@@ -14,7 +14,8 @@ from componentize_py_types import Err  # type: ignore[import-not-found]
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn import errors
-from torvyn.contract import ROLES, Batch, Signal
+from torvyn.contract import Batch, Signal
+from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
 from torvyn.sandbox.guest import deep_json
 
@@ -252,24 +253,17 @@ def attribute_pairs(attributes: Mapping[str, Any] | None) -> list[tuple[str, str
     ]
 
 
-def has_batch_method(name: str) -> bool:
+def has_batch_method() -> bool:
     """Whether the component has a batch method that no closer class overrides by the single one."""
-    for cls in type(component).__mro__:
-        if f"{name}_batch" in vars(cls):
-            return True
-        if name in vars(cls):
-            return False
-    return False
+    return batch_method_of(component, component.role) is not None
 
 
 def call_method(name: str, element: PureElement) -> Any:
     """Calls the method for one element; if the component has only the batch method, that one."""
-    if getattr(type(component), name) is not getattr(ROLES[component.role], name):
+    if has_single_method(component, component.role):
         return getattr(component, name)(element)
     result = getattr(component, f"{name}_batch")(Batch([element]))
-    if (name in ("process", "evaluate") and result is not None) or (
-        name == "push" and isinstance(result, (list, tuple))
-    ):
+    if name != "ingest" and isinstance(result, (list, tuple)):
         (result,) = result
     if isinstance(result, BaseException):
         raise result

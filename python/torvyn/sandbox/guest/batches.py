@@ -33,7 +33,9 @@ class BatchElement(PureElement):
 
     @property
     def text(self) -> str:
-        return self._batch.texts[self._at]
+        batch: GuestBatch = self._batch
+        at: int = self._at
+        return batch.texts[at]
 
     def __getattr__(self, name: str) -> Any:
         # Only called for empty slots.
@@ -194,7 +196,7 @@ def _run(call: Callable[[GuestBatch], Any], raw: Any, context: Any) -> Any:
 
 def process(batch: GuestBatch) -> Any:
     outputs, component = Outputs(), adapter.component
-    if adapter.has_batch_method("process"):
+    if adapter.has_batch_method():
         result = component.process_batch(batch)
         if result is not None:
             for at, entry in enumerate(_entries(result, batch, "process_batch")):
@@ -208,7 +210,7 @@ def process(batch: GuestBatch) -> Any:
 
 def ingest(batch: GuestBatch) -> Any:
     outputs, component = Outputs(), adapter.component
-    if adapter.has_batch_method("ingest"):
+    if adapter.has_batch_method():
         outputs.add(len(batch) - 1, component.ingest_batch(batch))
         return outputs.finish()
     for at, element in enumerate(batch):
@@ -219,7 +221,7 @@ def ingest(batch: GuestBatch) -> Any:
 def evaluate(batch: GuestBatch) -> Any:
     outputs, verdicts, component = Outputs(), bytearray(), adapter.component
     reason = ""
-    if adapter.has_batch_method("evaluate"):
+    if adapter.has_batch_method():
         entries = _entries(component.evaluate_batch(batch), batch, "evaluate_batch")
     else:
         entries = [_attempt(component.evaluate, element) for element in batch]
@@ -255,7 +257,7 @@ def _attempt(call: Callable[..., Any], element: Any) -> Any:
 
 def push(batch: GuestBatch) -> Any:
     component, failures = adapter.component, []
-    if adapter.has_batch_method("push"):
+    if adapter.has_batch_method():
         result = component.push_batch(batch)
         if isinstance(result, (list, tuple)):
             entries = enumerate(_entries(result, batch, "push_batch"))
