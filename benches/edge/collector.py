@@ -38,6 +38,14 @@ class Delivered:
                 kept.add(seq, due, arrival)
         return kept
 
+    def until(self, end_us: int) -> Delivered:
+        """Those that were due before this time."""
+        kept = Delivered()
+        for seq, due, arrival in zip(self.seqs, self.dues_us, self.arrivals_us, strict=True):
+            if due < end_us:
+                kept.add(seq, due, arrival)
+        return kept
+
     def add(self, seq: int, due_us: int, arrival_us: int) -> None:
         self.seqs.append(seq)
         self.dues_us.append(due_us)

@@ -22,7 +22,7 @@ from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
 
 RATE, SECONDS = 10_000, 5
-LIVE_RATE, LIVE_S, BACKLOG = 1000, 4, 20_000
+LIVE_RATE, LIVE_S, BACKLOG = 1000, 4, 40_000
 OUTAGE, OUTAGE_RATE = 5000, 2500
 KILL_COUNT, KILL_RATE = 8000, 1000
 QUESTION = "What does a durable gateway cost, and what does it lose?"
@@ -142,7 +142,11 @@ def _drain(report: Report, found: list[Peer], options: argparse.Namespace) -> No
             table.rows.append((peer.name, "-", "-", f"lost {result['lost']:,}", "-"))
             continue
         alone, beside = result["p99_alone_ms"], result["p99_while_draining_ms"]
-        figures = (f"{result['drain_per_s']:,.0f}", _milliseconds(alone), _milliseconds(beside))
+        drained = f"{result['drain_per_s']:,.0f}"
+        if beside is None:
+            table.rows.append((peer.name, drained, _milliseconds(alone), "gone at once", "-"))
+            continue
+        figures = (drained, _milliseconds(alone), _milliseconds(beside))
         table.rows.append((peer.name, *figures, f"{beside / alone:.1f}"))
     report.tables.append(table)
 

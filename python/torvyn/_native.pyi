@@ -147,6 +147,7 @@ class EdgeLog:
         is_live: bool = False,
     ) -> int: ...
     waiting: Final[tuple[int, int]]  # Elements and bytes that wait for the reader
+    live_bytes: Final[int]  # Bytes that wait for the reader ahead of everything else
     unsettled: Final[int]
     def finish(self) -> None: ...  # Nothing more will be supplied
     def take_settled(self) -> list[tuple[int, int]]: ...

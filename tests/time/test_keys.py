@@ -246,3 +246,41 @@ def test_a_component_that_cannot_be_copied_is_reported():
 
     with pytest.raises(LinkError, match="cannot be copied for each key"):
         keyed_run(["{}"], Open())
+
+
+class Acknowledged(Fed):
+    acknowledged = 0
+
+    def acknowledge(self, count):
+        self.acknowledged += count
+
+
+def acknowledged(source, config, **options):
+    flow = torvyn.Flow().add("source", source).add("window", Window(config), **options)
+    flow.add("sink", CollectingSink()).connect("source", "window").connect("window", "sink")
+    run = run_flow(flow, until=idle)
+    yield source.acknowledged
+    source.put(None)
+    run.go()
+    yield source.acknowledged
+
+
+CONFIG = {"every": "10s", "time": "at"}
+
+
+def test_what_waits_in_the_windows_of_other_keys_is_not_acknowledged():
+    readings = [("a", 1), ("b", 1), ("b", 2), ("a", 11), ("a", 12)]
+    source = Acknowledged(*(reading(sensor, at=second) for sensor, second in readings))
+    # The window of `a` was sent. Its element is first; the elements of `b` come next.
+    assert [*acknowledged(source, CONFIG, key="sensor")] == [1, 5]
+
+
+def test_what_waits_in_a_later_window_is_not_acknowledged():
+    source = Acknowledged(*(reading("a", at=second) for second in (1, 2, 11, 3, 14)))
+    config = {**CONFIG, "lateness": "4s"}
+    assert [*acknowledged(source, config)] == [2, 5]
+
+
+def test_a_late_element_settles_nothing_but_itself():
+    source = Acknowledged(*(reading("a", at=second) for second in (11, 1, 12)))
+    assert [*acknowledged(source, CONFIG)] == [0, 3]

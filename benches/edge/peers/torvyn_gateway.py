@@ -43,7 +43,7 @@ to = "uplink"
 """
 MEMORY: Final = ""
 DISK: Final = 'carrier = "disk"\nmax_bytes = "256 MiB"'
-LIVE_FIRST: Final = f'{DISK}\norder = "live-first"'
+LIVE_FIRST: Final = f'{DISK}\norder = "live-first"\ndrain_rate = 12000'
 
 
 def missing() -> str | None:

@@ -81,6 +81,8 @@ pub(crate) struct ReaderState {
     pub ordered: VecDeque<Waiting>,
     pub live: VecDeque<Waiting>,
     pub waiting_bytes: usize,
+    /// Those of them in the live lane.
+    pub live_bytes: usize,
     /// Runs of sequence numbers that were emitted and are not settled, in the order of emission.
     pub emitted: VecDeque<(u64, u64)>,
     /// Runs that are settled and that the carrier has not taken.
@@ -211,7 +213,10 @@ impl EdgeLog {
         state.has_asked = false;
         match how.lane {
             Lane::Ordered => state.ordered.extend(waiting),
-            Lane::Live => state.live.extend(waiting),
+            Lane::Live => {
+                state.live_bytes += bytes;
+                state.live.extend(waiting);
+            }
         }
         Ok(supplied)
     }
@@ -220,6 +225,11 @@ impl EdgeLog {
     pub fn waiting(&self) -> (usize, usize) {
         let state = self.read();
         (state.ordered.len() + state.live.len(), state.waiting_bytes)
+    }
+
+    /// The bytes that wait in the live lane.
+    pub fn live_bytes(&self) -> usize {
+        self.read().live_bytes
     }
 
     /// How many elements were emitted and are not settled.

@@ -21,8 +21,12 @@ pub struct LogReader {
     by_checkpoint: bool,
 }
 
-/// After a pause a limited reader may emit the elements of so much time at once.
-const BURST_NS: u64 = 10_000_000;
+/// What has waited longer counts against the rate although it never left the memory: a short outage is one as well.
+const FRESH_NS: i64 = 1_000_000_000;
+/// A limited reader emits the elements of so much time at once, so that a sink gets more than one per request.
+const QUANTUM_NS: u64 = 10_000_000;
+/// It makes up for a turn that came late by at most this. After a longer pause the rate begins anew.
+const LATE_NS: u64 = 200_000_000;
 
 impl LogReader {
     /// `rate`: the most elements per second that are read back from storage; 0 for no limit.
@@ -34,18 +38,29 @@ impl LogReader {
     /// The time until which the backlog waits, because of the rate.
     fn limited_until(&self, state: &ReaderState, now_ns: u64) -> Option<u64> {
         let next = state.live.front().or(state.ordered.front())?;
-        (next.is_backlog && self.interval_ns > 0 && self.next_ns > now_ns).then_some(self.next_ns)
+        (self.interval_ns > 0 && self.next_ns > now_ns && self.is_limited(next, now_ns))
+            .then_some(self.next_ns + QUANTUM_NS)
     }
 
-    fn note_emitted(&mut self, is_backlog: bool, now_ns: u64) {
-        if is_backlog && self.interval_ns > 0 {
-            self.next_ns = self.next_ns.max(now_ns.saturating_sub(BURST_NS)) + self.interval_ns;
+    fn is_limited(&self, next: &Waiting, now_ns: u64) -> bool {
+        let now_unix_ns = (now_ns as i64).wrapping_add(self.log.offset_ns());
+        next.is_backlog || now_unix_ns.saturating_sub(next.time_ns) > FRESH_NS
+    }
+
+    fn note_emitted(&mut self, next: &Waiting, now_ns: u64) {
+        if self.interval_ns > 0 && self.is_limited(next, now_ns) {
+            let is_late = now_ns.saturating_sub(self.next_ns) <= LATE_NS;
+            self.next_ns = if is_late { self.next_ns } else { now_ns } + self.interval_ns;
         }
     }
 }
 
 fn take(state: &mut ReaderState) -> Option<Waiting> {
-    let next = state.live.pop_front().or_else(|| state.ordered.pop_front())?;
+    let live = state.live.pop_front();
+    if let Some(next) = &live {
+        state.live_bytes -= next.emission.len as usize;
+    }
+    let next = live.or_else(|| state.ordered.pop_front())?;
     state.waiting_bytes -= next.emission.len as usize;
     match state.emitted.back_mut() {
         Some((_, last)) if *last + 1 == next.sequence => *last = next.sequence,
@@ -54,10 +69,26 @@ fn take(state: &mut ReaderState) -> Option<Waiting> {
     Some(next)
 }
 
+/// What has waited in the live lane through an outage is no longer live: newer elements overtake it.
+fn demote(state: &mut ReaderState, is_old: impl Fn(&Waiting) -> bool) {
+    let count = state.live.iter().take_while(|next| is_old(next)).count();
+    if count == 0 {
+        return;
+    }
+    let old: Vec<Waiting> = state.live.drain(..count).collect();
+    state.live_bytes -= old.iter().map(|next| next.emission.len as usize).sum::<usize>();
+    if state.ordered.front().is_some_and(|first| old[0].sequence < first.sequence) {
+        old.into_iter().rev().for_each(|next| state.ordered.push_front(next));
+    } else {
+        state.ordered.extend(old);
+    }
+}
+
 impl Stage for LogReader {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         let log = self.log.clone();
         let mut state = log.read();
+        demote(&mut state, |next| self.is_limited(next, call.now_ns));
         if let Some(until) = self.limited_until(&state, call.now_ns) {
             return Ok(Pull::Pending(Some(until)));
         }
@@ -75,7 +106,7 @@ impl Stage for LogReader {
         if is_low {
             log.bell.ring();
         }
-        self.note_emitted(next.is_backlog, call.now_ns);
+        self.note_emitted(&next, call.now_ns);
         Ok(Pull::Restored {
             emission: next.emission,
             sequence: next.sequence,

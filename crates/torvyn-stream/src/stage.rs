@@ -243,6 +243,12 @@ pub trait Stage: Send {
         Ok(None)
     }
 
+    /// How many of the newest elements it took lie between now and the oldest one that is not in its outputs yet. None
+    /// if it does not know.
+    fn held_elements(&self) -> Option<usize> {
+        None
+    }
+
     /// Bytes buffered inside the stage, which count against its node's budget.
     fn held_bytes(&self) -> usize {
         0

@@ -35,6 +35,7 @@ pub struct PyStage {
     complete: Option<Py<PyAny>>,
     notify: Option<Py<PyAny>>,
     timer: Option<Box<Timer>>,
+    held_elements: Option<Py<PyAny>>,
     /// Kept after the end of the stream: the last elements are settled later.
     acknowledge: Option<Py<PyAny>>,
     ports: PortNames,
@@ -84,6 +85,7 @@ impl PyStage {
                 None
             },
             timer: Timer::of(component)?,
+            held_elements: component.getattr("held_elements").ok().map(Bound::unbind),
             ports: PortNames(interned(py, ports)),
             inputs: NamedInputs::of(component, interned(py, inputs))?,
             node_context,
@@ -162,6 +164,7 @@ impl PyStage {
         self.complete = None;
         self.notify = None;
         self.timer = None;
+        self.held_elements = None;
         self.inputs = None;
     }
 }
@@ -357,6 +360,14 @@ impl Stage for PyStage {
         }
     }
 
+    fn held_elements(&self) -> Option<usize> {
+        let method = self.held_elements.as_ref()?;
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        // A component that cannot say holds everything it took.
+        Some(method.call0(py).and_then(|held| held.extract(py)).unwrap_or(usize::MAX))
+    }
+
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
         let kept = [
             &self.method,
@@ -366,6 +377,7 @@ impl Stage for PyStage {
             &self.notify,
             &self.acknowledge,
             &self.rest,
+            &self.held_elements,
         ];
         let timer = self.timer.iter().flat_map(|timer| timer.methods());
         let inputs = self.inputs.iter().map(|inputs| inputs.method());

@@ -129,6 +129,11 @@ impl PyEdgeLog {
     }
 
     #[getter]
+    fn live_bytes(&self) -> usize {
+        self.0.live_bytes()
+    }
+
+    #[getter]
     fn unsettled(&self) -> u64 {
         self.0.unsettled()
     }

@@ -53,12 +53,16 @@ impl Core {
             }
             return None;
         }
-        let (mut kept, mut kept_bytes) = (0, 0);
-        while kept < node.absorbed.len() && kept_bytes < held_bytes {
+        let known = match &node.worker {
+            Worker::Inline(stage) => stage.held_elements(),
+            Worker::Offloaded(_) => None,
+        };
+        let (mut kept, mut kept_bytes) = (known.unwrap_or(0), 0);
+        while known.is_none() && kept < node.absorbed.len() && kept_bytes < held_bytes {
             kept_bytes += node.absorbed[node.absorbed.len() - 1 - kept].1 as usize;
             kept += 1;
         }
-        let emitted = node.absorbed.len() - kept;
+        let emitted = node.absorbed.len().saturating_sub(kept);
         // The text of the oldest kept element may be in the output and in the buffer.
         Receipt::group(node.absorbed.drain(..emitted).map(|(receipt, _)| receipt).collect())
     }

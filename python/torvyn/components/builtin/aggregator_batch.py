@@ -88,6 +88,9 @@ class Batch(Aggregator):
     def on_timer(self) -> list[Output]:
         return self.flush()
 
+    def held_elements(self) -> int:
+        return len(self._items)
+
     def snapshot(self) -> Any:
         return {"items": self._items, "bytes": self._batch_bytes}
 

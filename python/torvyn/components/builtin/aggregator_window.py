@@ -32,15 +32,26 @@ _NOTHING: dict[str, Any] = {}
 _PANE_BYTES, _VALUE_BYTES = 400, 32
 
 
+class ElementCounter:
+    """Counts the elements of a node, over all its keys."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+
 class Window(Aggregator):
     spec: ClassVar[Spec] = SPEC
     unit = "windows"
     ports = (LATE,)
+    oldest_held: int | None = None
+    """The index of the oldest element in an open window."""
     held_bytes = 0
     """A good estimate of the memory that the open windows use."""
 
     def init(self, config: Any) -> None:
-        self._start(parse_window(parse_config(SPEC, config)), WallClock(self))
+        self._start(parse_window(parse_config(SPEC, config)), WallClock(self), ElementCounter())
 
     @classmethod
     def check_options(cls, options: dict[str, Any]) -> None:
@@ -51,11 +62,13 @@ class Window(Aggregator):
         """A new window component for one key; it shares what all keys have in common."""
         made = type(self)(self.config)
         made.key = key
-        made._start(self._options, self._clock)
+        made._start(self._options, self._clock, self._elements)
         return made
 
-    def _start(self, options: WindowOptions, clock: WallClock) -> None:
+    def _start(self, options: WindowOptions, clock: WallClock, elements: ElementCounter) -> None:
         self._options = options
+        self._elements = elements
+        self.oldest_held = None
         self._clock = clock
         self._windows = options.open()
         self._newest_ns = -NEVER_NS
@@ -83,9 +96,12 @@ class Window(Aggregator):
             time_ns = options.read_time(record)
             if self._is_future(time_ns, element.timestamp_ns):
                 self.counts["future"] += 1
+                self._elements.taken += 1
                 return [*done, _set_aside(element, "future")]
         newest_ns = self._newest_ns
-        if not self._windows.add(time_ns, values, newest_ns - options.lateness_ns):
+        index = self._elements.taken
+        self._elements.taken = index + 1
+        if not self._windows.add(time_ns, values, newest_ns - options.lateness_ns, index):
             self.counts["late"] += 1
             return [*done, _set_aside(element, LATE)]
         if self._windows.pane_count != self._panes or options.layout.keeps_values:
@@ -156,6 +172,7 @@ class Window(Aggregator):
     def _measure(self) -> None:
         self._panes = self._windows.pane_count
         self.held_bytes = self._panes * _PANE_BYTES + self._values * _VALUE_BYTES
+        self.oldest_held = min((pane.first for pane in self._windows.panes()), default=None)
 
     def _render(self, window: ClosedWindow) -> Output:
         start_ns, end_ns, pane = window
@@ -166,6 +183,16 @@ class Window(Aggregator):
             record[column.name] = total.result()
             self._values -= len(total.value) if column.total.keeps_values else 0
         return Output(write_json(record), content_type=JSON_TYPE)
+
+    @property
+    def taken(self) -> int:
+        """How many elements the components of all keys have taken."""
+        return self._elements.taken
+
+    def held_elements(self) -> int:
+        """How many elements were taken since the oldest one that waits in an open window, with it:
+        they are not acknowledged yet."""
+        return 0 if self.oldest_held is None else self.taken - self.oldest_held
 
     # State
 

@@ -22,6 +22,8 @@ class _Keyed(Component):
             keyed.use_timers()
             self.due_ns = keyed.due_ns
             self.on_timer = self._on_timer
+        if hasattr(type(keyed.model), "oldest_held"):
+            self.held_elements = keyed.held_elements
         if has_state:
             self.snapshot = keyed.snapshot
             self.restore = keyed.restore

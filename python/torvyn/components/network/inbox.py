@@ -31,6 +31,7 @@ class Inbox(Generic[T]):
         self._items: deque[T] = deque()
         self._capacity = capacity
         self._wake = wake
+        self._is_awaited = False
         self._has_room = threading.Event()
         self._has_room.set()
 
@@ -43,20 +44,22 @@ class Inbox(Generic[T]):
 
     def put(self, items: Iterable[T]) -> None:
         """Never blocks: whoever puts checks `is_full` before it reads on."""
-        # The flow sleeps only after it has found the inbox empty.
-        was_empty = not self._items
         self._items.extend(items)
         if len(self._items) >= self._capacity:
             self._has_room.clear()
             # The flow may have taken the last item in between.
             self._open()
-        if was_empty:
+        if self._is_awaited:
+            self._is_awaited = False
             self._wake()
 
     def take(self) -> T | None:
-        """The oldest item, or None."""
+        """The oldest item, or None: then the next one wakes the flow."""
         if not self._items:
-            return None
+            # First the mark, then another look: what is put in between is seen here or wakes.
+            self._is_awaited = True
+            if not self._items:
+                return None
         item = self._items.popleft()
         if not self._has_room.is_set():
             self._open()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from torvyn.components.windows.pane import Layout, Pane
@@ -28,12 +28,15 @@ class OpenWindows(ABC):
         self._layout = layout
 
     @abstractmethod
-    def add(self, time_ns: int, values: list[Any], watermark_ns: int) -> bool:
-        """False if the element is late: all its windows are closed."""
+    def add(self, time_ns: int, values: list[Any], watermark_ns: int, index: int) -> bool:
+        """False if the element is late: all its windows are closed. `index` counts elements."""
 
     @abstractmethod
     def close(self, watermark_ns: int) -> Iterator[ClosedWindow]:
         """The windows that end at or before the watermark, in order."""
+
+    @abstractmethod
+    def panes(self) -> Iterable[Pane]: ...
 
     @abstractmethod
     def state(self) -> Any:
@@ -54,14 +57,14 @@ class FixedWindows(OpenWindows):
         self._closed_ns = -NEVER_NS
         """All windows that end here or before are closed."""
 
-    def add(self, time_ns: int, values: list[Any], watermark_ns: int) -> bool:
+    def add(self, time_ns: int, values: list[Any], watermark_ns: int, index: int) -> bool:
         last_end_ns = time_ns - time_ns % self._step_ns + self._length_ns
         if last_end_ns <= watermark_ns or last_end_ns <= self._closed_ns:
             return False
         start_ns = time_ns - time_ns % self._pane_ns
         pane = self._panes.get(start_ns)
         if pane is None:
-            pane = self._panes[start_ns] = self._layout.pane()
+            pane = self._panes[start_ns] = self._layout.pane(first=index)
             self.pane_count += 1
             closed_ns = max(self._closed_ns, watermark_ns)
             self.next_end_ns = min(self.next_end_ns, self._first_end(start_ns, closed_ns))
@@ -99,6 +102,9 @@ class FixedWindows(OpenWindows):
                 self.pane_count -= 1
         return window
 
+    def panes(self) -> Iterable[Pane]:
+        return self._panes.values()
+
     def state(self) -> Any:
         panes = [(start_ns, pane.state()) for start_ns, pane in self._panes.items()]
         return {"closed": self._closed_ns, "next": self.next_end_ns, "panes": panes}
@@ -118,13 +124,13 @@ class SessionWindows(OpenWindows):
         self._sessions: list[list[Any]] = []
         """First time, last time and pane of each, in order."""
 
-    def add(self, time_ns: int, values: list[Any], watermark_ns: int) -> bool:
+    def add(self, time_ns: int, values: list[Any], watermark_ns: int, index: int) -> bool:
         gap_ns, sessions = self._gap_ns, self._sessions
         near = [s for s in sessions if s[0] - gap_ns <= time_ns <= s[1] + gap_ns]
         if not near:
             if time_ns + gap_ns < watermark_ns:
                 return False
-            near = [[time_ns, time_ns, self._layout.pane()]]
+            near = [[time_ns, time_ns, self._layout.pane(first=index)]]
             sessions.append(near[0])
             sessions.sort(key=_start)
         own = near[0]
@@ -150,6 +156,9 @@ class SessionWindows(OpenWindows):
             self._count()
             yield start_ns, end_ns, pane
 
+    def panes(self) -> Iterable[Pane]:
+        return [session[2] for session in self._sessions]
+
     def state(self) -> Any:
         return [(start_ns, end_ns, pane.state()) for start_ns, end_ns, pane in self._sessions]
 
@@ -167,9 +176,9 @@ class CountWindows(OpenWindows):
         self._window: list[Any] | None = None
         """First time, last time and pane."""
 
-    def add(self, time_ns: int, values: list[Any], watermark_ns: int) -> bool:
+    def add(self, time_ns: int, values: list[Any], watermark_ns: int, index: int) -> bool:
         if self._window is None:
-            self._window = [time_ns, time_ns, self._layout.pane()]
+            self._window = [time_ns, time_ns, self._layout.pane(first=index)]
             self.pane_count = 1
         window = self._window
         window[0], window[1] = min(window[0], time_ns), max(window[1], time_ns)
@@ -183,6 +192,9 @@ class CountWindows(OpenWindows):
         if window is not None and self.next_end_ns <= watermark_ns:
             self._window, self.pane_count, self.next_end_ns = None, 0, NEVER_NS
             yield window[0], window[1], window[2]
+
+    def panes(self) -> Iterable[Pane]:
+        return () if self._window is None else (self._window[2],)
 
     def state(self) -> Any:
         return self._window and (*self._window[:2], self._window[2].state())

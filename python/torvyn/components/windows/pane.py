@@ -18,19 +18,24 @@ class Layout:
         """How many columns keep every value."""
         self.inputs = tuple(self.reader.positions)
 
-    def pane(self, state: Any = None) -> Pane:
+    def pane(self, state: Any = None, first: int = 0) -> Pane:
+        """A new pane whose first element has the index `first`, or one from a stored state."""
         if state is None:
-            return Pane(0, [column.new() for column in self.columns], self.inputs)
+            return Pane(0, [column.new() for column in self.columns], self.inputs, first)
         count, totals = state
         made = [column.new(total) for column, total in zip(self.columns, totals, strict=True)]
         return Pane(count, made, self.inputs)
 
 
 class Pane:
-    __slots__ = ("count", "inputs", "totals")
+    __slots__ = ("count", "first", "inputs", "totals")
 
-    def __init__(self, count: int, totals: list[Total], inputs: tuple[int | None, ...]) -> None:
+    def __init__(
+        self, count: int, totals: list[Total], inputs: tuple[int | None, ...], first: int = 0
+    ) -> None:
         self.count = count
+        self.first = first
+        """The index of its oldest element; 0 after a restart, when it is not known."""
         self.totals = totals
         self.inputs = inputs
 
@@ -44,6 +49,7 @@ class Pane:
 
     def merge(self, later: Pane) -> None:
         self.count += later.count
+        self.first = min(self.first, later.first)
         for total, other in zip(self.totals, later.totals, strict=True):
             total.merge(other)
 

@@ -100,7 +100,9 @@ class DiskEdge:
 
     def _supply_new(self, append: Append) -> None:
         """Supplies a batch from memory if that keeps the order and the reader has room."""
-        has_room = self.log.waiting[1] < WINDOW_BYTES
+        # Old elements in front of the reader must not keep new ones out of the live lane.
+        waiting_bytes = self.log.live_bytes if self.is_live_first else self.log.waiting[1]
+        has_room = waiting_bytes < WINDOW_BYTES
         is_next = append.first == self._next
         if not has_room or not (is_next or self.is_live_first):
             return

@@ -41,6 +41,8 @@ def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -
     optional = {name: bound_method(component, name) for name in names}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
+    if role == Role.AGGREGATOR and has_attribute(component, "held_elements"):
+        optional["held_elements"] = bound_method(component, "held_elements")
     if inputs_of(component, role):
         optional["set_input"] = partial(setattr, component, "input")
     if role == Role.SOURCE and has_attribute(component, "__iter__"):

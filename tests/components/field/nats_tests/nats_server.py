@@ -1,5 +1,6 @@
 """A real NATS server for tests, which can be stopped and started again."""
 
+import asyncio
 import shutil
 import signal
 import socket
@@ -51,3 +52,54 @@ class NatsServer:
 needs_nats_server = pytest.mark.skipif(
     find_server() is None, reason="needs nats-server: make test-deps"
 )
+
+
+def ask(server, call):
+    """Runs a coroutine function with a client and its JetStream context."""
+
+    async def run():
+        import nats
+
+        client = await nats.connect(server.url, connect_timeout=5)
+        try:
+            return await call(client, client.jetstream())
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def add_stream(server, **config):
+    async def call(client, js):
+        await js.add_stream(name="S", subjects=["s.>"], **config)
+
+    ask(server, call)
+
+
+def publish(server, *texts, subject="s.a"):
+    async def call(client, js):
+        for text in texts:
+            await js.publish(subject, text.encode())
+
+    ask(server, call)
+
+
+def stored(server):
+    async def call(client, js):
+        state = (await js.stream_info("S")).state
+        numbers = range(state.first_seq, state.last_seq + 1) if state.messages else ()
+        return [(await js.get_msg("S", number)).data.decode() for number in numbers]
+
+    return ask(server, call)
+
+
+def pending(server):
+    async def call(client, js):
+        found = await js.consumer_info("S", "d")
+        return found.num_ack_pending + found.num_pending
+
+    return ask(server, call)
+
+
+def texts(outputs):
+    return [output.data.decode() for output in outputs]

@@ -1,0 +1,29 @@
+"""A component whose package is not installed says which, and how to install it."""
+
+import json
+import sys
+
+import pytest
+
+from torvyn.components.builtin.source_modbus import Modbus
+from torvyn.components.builtin.source_nats import Nats
+from torvyn.components.builtin.source_opcua import OpcUa
+from torvyn.components.builtin.source_serial import Serial
+from torvyn.errors import MissingError
+
+
+@pytest.mark.parametrize(
+    ("cls", "package", "config"),
+    [
+        (Nats, "nats", {"subject": "a"}),
+        (Modbus, "pymodbus", {"address": "a", "registers": [{"name": "a", "address": 0}]}),
+        (Serial, "serialx", {"port": "a"}),
+        (OpcUa, "asyncua", {"url": "opc.tcp://a", "nodes": {"a": "i=1"}}),
+    ],
+)
+def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch, cls, package, config):
+    for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingError, match=f"needs the package `{package}`") as caught:
+        cls().init(json.dumps(config))
+    assert caught.value.hint == f"install it: pip install 'torvyn[{cls.spec.name}]'"
