@@ -200,7 +200,7 @@ impl SharedState {
     }
 
     #[inline]
-    pub fn has_requests(&self) -> bool {
+    pub(crate) fn has_requests(&self) -> bool {
         self.requests.load(Ordering::Relaxed) != 0
     }
 
