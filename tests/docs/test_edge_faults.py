@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NAMED = re.findall(
-    r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/concepts/edge-faults.md").read_text()
-)
+PAGE = (ROOT / "docs/concepts/edge-faults.md").read_text()
+NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=[name for _, name in NAMED])

@@ -5,9 +5,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use torvyn_stream::StageError;
 
-/// Called inside the turn when a segment is at rest, with the states of its native stages: everything that its sources
-/// have emitted is settled or inside the state of a component.
-pub type OnCut = Box<dyn Fn(usize, Vec<(usize, Vec<u8>)>) -> Result<(), StageError> + Send>;
+/// A segment at rest: everything that its sources have emitted is settled or inside the state of a component.
+#[derive(Debug)]
+pub struct Rest {
+    pub segment: usize,
+    /// The states of its native stages, by node.
+    pub states: Vec<(usize, Vec<u8>)>,
+    /// The nodes whose input has ended, and which have flushed their states.
+    pub finished: Vec<usize>,
+}
+
+/// Called inside the turn when a segment is at rest.
+pub type OnCut = Box<dyn Fn(Rest) -> Result<(), StageError> + Send>;
 
 const IDLE: u8 = 0;
 const WANTED: u8 = 1;

@@ -21,7 +21,7 @@ pub mod wake_pipe;
 pub mod workers;
 
 pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
-pub use checkpoints::{Checkpoints, CutRequests};
+pub use checkpoints::{Checkpoints, CutRequests, Rest};
 pub use clock::Clock;
 pub use flow::{Driver, Flow, Status};
 pub use node::{Node, Worker};

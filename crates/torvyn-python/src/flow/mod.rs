@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 use torvyn_reactor::{
-    Blueprint, Checkpoints, Clock, CutRequests, Driver, Flow, SharedState, Status, WakePipe,
+    Blueprint, Checkpoints, Clock, CutRequests, Driver, Flow, Rest, SharedState, Status, WakePipe,
 };
 
 use crate::element::convert::{NodeContext, component_error, end_object};
@@ -351,11 +351,14 @@ impl NativeFlow {
 
 /// Calls `on_cut` with the segment and the states of its native stages, in the turn that brought it to rest.
 fn checkpoints_of(segment_of: Vec<usize>, segments: usize, on_cut: Py<PyAny>) -> Checkpoints {
-    let call = move |segment: usize, states: Vec<(usize, Vec<u8>)>| {
+    let call = move |rest: Rest| {
         Python::attach(|py| {
-            let states: Vec<_> =
-                states.iter().map(|(node, state)| (*node, PyBytes::new(py, state))).collect();
-            on_cut.call1(py, (segment, states)).map(|_| ()).map_err(|error| component_error(py, error))
+            let states = rest.states.iter().map(|(node, state)| (*node, PyBytes::new(py, state)));
+            let states: Vec<_> = states.collect();
+            on_cut
+                .call1(py, (rest.segment, states, rest.finished))
+                .map(|_| ())
+                .map_err(|error| component_error(py, error))
         })
     };
     Checkpoints { segment_of, requests: CutRequests::new(segments), on_cut: Box::new(call) }

@@ -249,13 +249,19 @@ impl Offload {
     /// Blocks until there is a task or, with `for_credit`, credit. False when stopped or timed out.
     pub fn wait(&self, for_credit: bool, timeout: Duration) -> bool {
         let mut exchange = self.lock();
-        exchange.waiting = if for_credit { WaitReason::ForCredit } else { WaitReason::ForTasks };
+        let reason = if for_credit { WaitReason::ForCredit } else { WaitReason::ForTasks };
+        exchange.waiting = reason;
         let (exchange, _) = self
             .changed
             .wait_timeout_while(exchange, timeout, |exchange| {
                 let has_tasks = !exchange.tasks.is_empty() && !exchange.halted;
                 let has_credit = for_credit && exchange.credit > 0;
-                !(exchange.stopped || has_tasks || has_credit || exchange.settled > 0)
+                let goes_on = !(exchange.stopped || has_tasks || has_credit || exchange.settled > 0);
+                if goes_on {
+                    // The credit that woke it may have been withdrawn.
+                    exchange.waiting = reason;
+                }
+                goes_on
             })
             .unwrap_or_else(PoisonError::into_inner);
         !exchange.stopped

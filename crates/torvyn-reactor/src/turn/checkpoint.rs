@@ -3,6 +3,7 @@
 use torvyn_stream::Call;
 
 use crate::blueprint::Role;
+use crate::checkpoints::Rest;
 use crate::core::Core;
 use crate::node::{Phase, Worker};
 use crate::shared_state::{Failure, FailureKind};
@@ -35,7 +36,8 @@ impl Core {
             }
             let saved = self.snapshot(&checkpoint.segment_of, segment).and_then(|states| {
                 checkpoint.requests.note_cut(segment);
-                (checkpoint.on_cut)(segment, states).map_err(|error| Failure {
+                let finished = self.finished_nodes(&checkpoint.segment_of, segment);
+                (checkpoint.on_cut)(Rest { segment, states, finished }).map_err(|error| Failure {
                     kind: FailureKind::Component,
                     node: checkpoint.segment_of.iter().position(|&of| of == segment),
                     edge: None,
@@ -67,6 +69,11 @@ impl Core {
             let is_idle = !node.is_busy() && node.held.is_empty() && !has_input;
             of != segment || node.phase == Phase::Finished || is_idle
         })
+    }
+
+    fn finished_nodes(&self, segment_of: &[usize], segment: usize) -> Vec<usize> {
+        let is_finished = |&at: &usize| segment_of[at] == segment && self.nodes[at].phase == Phase::Finished;
+        (0..self.nodes.len()).filter(is_finished).collect()
     }
 
     /// The states of the segment's native stages.

@@ -85,6 +85,8 @@ class CarrierThread:
         self._failures = 0
         self.is_final = threading.Event()
         self._wants_final = False
+        self._final: set[int] = set()
+        """The segments that were saved for the last time."""
 
     def start(self, native: NativeFlow, checkpoints: Checkpoints) -> None:
         self._native, self._checkpoints = native, checkpoints
@@ -260,11 +262,14 @@ class CarrierThread:
 
     # Checkpoints
 
-    def on_cut(self, segment: int, native_states: list[tuple[int, bytes]]) -> None:
+    def on_cut(
+        self, segment: int, native_states: list[tuple[int, bytes]], finished: list[int]
+    ) -> None:
         """Takes what a segment at rest hands over; called inside the turn."""
         counts = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
         issued = {at: count for at, count in counts.items() if count}
-        cut = Cut(segment, self._checkpoints.take(segment, native_states), issued=issued)
+        checkpoint = self._checkpoints.take(segment, native_states, finished)
+        cut = Cut(segment, checkpoint, issued=issued)
         for edge in self._edges:
             if self._wired.segment(edge.wired.writer) == segment:
                 edge.take_all()
@@ -311,7 +316,9 @@ class CarrierThread:
         if not self._wants_final:
             del self._requested[segment]
             self._native.release_cut(segment)
-        elif self._requested.keys() >= set(range(len(self._wired.segments))) and not self._cuts:
+            return
+        self._final.add(segment)
+        if len(self._final) == len(self._wired.segments):
             self.is_final.set()
 
     # The end

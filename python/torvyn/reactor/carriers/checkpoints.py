@@ -63,12 +63,18 @@ class Checkpoints:
         pairs = zip(self._runners, self._wired.segment_of, strict=True)
         return [(at, runner) for at, (runner, of) in enumerate(pairs) if of == segment]
 
-    def take(self, segment: int, native: Sequence[tuple[int, bytes]]) -> Checkpoint:
-        """The states of a segment that is at rest."""
+    def take(
+        self, segment: int, native: Sequence[tuple[int, bytes]], finished: Sequence[int] = ()
+    ) -> Checkpoint:
+        """The states of a segment that is at rest. Nodes that have flushed theirs have none, except
+        that a source which has ended still has its position."""
         names = self._wired.plan.nodes
         states = {names[at].name: _BYTES + state for at, state in native}
-        for _, runner in self.nodes(segment):
-            if has_state(runner.component) and runner.node.name not in states:
+        for at, runner in self.nodes(segment):
+            is_flushed = at in finished and runner.node.role != Role.SOURCE
+            if is_flushed or runner.node.name in states:
+                continue
+            if has_state(runner.component):
                 state = runner.component.snapshot()  # type: ignore[attr-defined]
                 states[runner.node.name] = encode(runner.node.name, state)
         return Checkpoint(self._wired.segments[segment], self.shape(segment), states)

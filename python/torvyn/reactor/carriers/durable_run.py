@@ -38,6 +38,7 @@ class DurableRun:
         self._store: DurableStore | None = None
         self._thread: CarrierThread | None = None
         self._statistics: dict[str, LogStatistics] = {}
+        self._is_started = False
         self.restored = 0
 
     @property
@@ -85,6 +86,7 @@ class DurableRun:
         assert self._thread is not None
         for edge in self._edges:
             edge.log.set_offset(time.time_ns() - native.now_ns)
+        self._is_started = True
         self._thread.start(native, self._checkpoints)
 
     def drain(self, cancel: Callable[[], None]) -> None:
@@ -105,7 +107,7 @@ class DurableRun:
     def finish(self, is_completed: bool) -> None:
         """Commits what is left; afterwards the last acknowledgements can be delivered."""
         thread, self._thread = self._thread, None
-        if thread is not None:
+        if thread is not None and self._is_started:
             thread.stop()
             thread.finish(is_completed)
         self.close_store()

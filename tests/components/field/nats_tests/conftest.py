@@ -1,5 +1,6 @@
 """Fixtures for the tests of `nats`: a server, sources and sinks."""
 
+import contextlib
 import json
 
 import pytest
@@ -10,11 +11,22 @@ from torvyn.components.builtin.source_nats import Nats as NatsSource
 
 
 @pytest.fixture
-def server(tmp_path, free_port):
-    server = NatsServer(free_port, tmp_path / "nats")
-    server.start()
-    yield server
-    server.stop()
+def start_server(tmp_path, free_port):
+    """Starts one server with arguments of its own, and stops it."""
+    with contextlib.ExitStack() as stack:
+
+        def started(*arguments):
+            server = NatsServer(free_port, tmp_path / "nats", arguments)
+            stack.callback(server.stop)
+            server.start()
+            return server
+
+        yield started
+
+
+@pytest.fixture
+def server(start_server):
+    return start_server()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`nats` as a source, against a real server: subjects, streams and acknowledgements."""
 
-import contextlib
 import json
 import os
 import signal
@@ -9,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nats_server import NatsServer, add_stream, ask, needs_nats_server, pending, publish, texts
+from nats_server import add_stream, ask, needs_nats_server, pending, publish, texts
 from waiting import eventually, pull
 
 import torvyn
@@ -127,35 +126,29 @@ def test_a_server_that_is_away_may_be_an_error(running, free_port):
         running(NatsSink, json.dumps(config)).push(Element("a"))
 
 
-def test_a_rejected_password_is_the_reason(running, tmp_path, free_port):
-    server = NatsServer(free_port, tmp_path / "auth", ["--user", "u", "--pass", "right"])
-    server.start()
-    with contextlib.closing(contextlib.ExitStack()) as stack:
-        stack.callback(server.stop)
-        table = {"servers": server.url, "subject": "a", "user": "u"}
-        wrong = running(NatsSource, json.dumps({**table, "password": "wrong"}))
-        eventually(lambda: wrong.connection.status.reason)
-        assert "uthorization" in wrong.connection.status.reason
-        right = running(NatsSource, json.dumps({**table, "password": "right"}))
-        eventually(lambda: right.connection.is_connected)
+def test_a_rejected_password_is_the_reason(running, start_server):
+    server = start_server("--user", "u", "--pass", "right")
+    table = {"servers": server.url, "subject": "a", "user": "u"}
+    wrong = running(NatsSource, json.dumps({**table, "password": "wrong"}))
+    eventually(lambda: wrong.connection.status.reason)
+    assert "uthorization" in wrong.connection.status.reason
+    right = running(NatsSource, json.dumps({**table, "password": "right"}))
+    eventually(lambda: right.connection.is_connected)
 
 
-def test_a_server_with_a_certificate_is_checked(running, tmp_path, free_port):
+def test_a_server_with_a_certificate_is_checked(running, start_server, tmp_path):
     trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
-    authority, other = trustme.CA(), trustme.CA()
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "key")
-    for name, made in (("good", authority), ("bad", other)):
-        made.cert_pem.write_to_path(tmp_path / name)
-    files = ["--tls", "--tlscert", str(tmp_path / "key"), "--tlskey", str(tmp_path / "key")]
-    server = NatsServer(free_port, tmp_path / "tls", files)
-    server.start()
-    table = {"servers": f"tls://127.0.0.1:{free_port}", "subject": "a"}
+    authority, key = trustme.CA(), str(tmp_path / "key")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(key)
+    authority.cert_pem.write_to_path(tmp_path / "good")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "bad")
+    server = start_server("--tls", "--tlscert", key, "--tlskey", key)
+    table = {"servers": server.url.replace("nats:", "tls:"), "subject": "a"}
     trusting = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "good")}))
     eventually(lambda: trusting.connection.is_connected)
     wary = running(NatsSource, json.dumps({**table, "ca_file": str(tmp_path / "bad")}))
     eventually(lambda: wary.connection.status.reason)
     assert "certificate verify failed" in wary.connection.status.reason
-    server.stop()
 
 
 @pytest.mark.parametrize(
