@@ -200,7 +200,7 @@ impl SharedState {
     }
 
     #[inline]
-    pub(crate) fn has_requests(&self) -> bool {
+    pub fn has_requests(&self) -> bool {
         self.requests.load(Ordering::Relaxed) != 0
     }
 

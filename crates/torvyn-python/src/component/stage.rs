@@ -205,6 +205,29 @@ impl Stage for PyStage {
         }
     }
 
+    fn pulls_many(&self) -> bool {
+        self.role == Role::Source && self.advance.is_some()
+    }
+
+    fn pull_many(
+        &mut self,
+        most: usize,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Option<Pull>, StageError> {
+        for _ in 0..most {
+            match self.pull(call)? {
+                Pull::Ready(emission) => out.emit(emission),
+                other => return Ok(Some(other)),
+            }
+            // The source may have requested an interrupt of what it sent before.
+            if self.node_context.shared.has_requests() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
     #[inline]
     fn accept(
         &mut self,
