@@ -11,6 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 ELEMENTS = 100_000
+PYTHON_ELEMENTS = 20_000
 TOKENS = 20
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 
@@ -74,6 +75,28 @@ class Same(torvyn.Processor):
 """
 
 
+PYTHON_BATCH = """
+import torvyn
+
+class Same(torvyn.Processor):
+    def process_batch(self, elements):
+        return elements.texts
+"""
+
+
+def make_python(folder: Path, name: str) -> None:
+    """Writes and builds a project with a Python guest; the project `two` has none."""
+    chain = ("source", "sink") if name == "two" else ("source", name, "sink")
+    text = _manifest(chain, str(PYTHON_ELEMENTS))
+    path = f'path = "../components/{name}"\n'
+    text = text.replace(path, path + 'isolation = "wasm"\n')
+    if name != "two":
+        source = PYTHON_BATCH if name == "python-batch" else PYTHON
+        _write(folder / "components" / name / "component.py", source)
+    _write(folder / name / "Torvyn.toml", text)
+    build(folder / name)
+
+
 def make(folder: Path) -> Path:
     """Writes all projects and builds those in C."""
     components = folder / "components"
@@ -128,7 +151,7 @@ def build(project: Path) -> None:
     assert done.return_value == 0, done.output
 
 
-def run(project: Path) -> tuple[float, float]:
+def run(project: Path, elements: int = ELEMENTS) -> tuple[float, float]:
     """Microseconds and copies per element of the source."""
     import torvyn
 
@@ -136,9 +159,9 @@ def run(project: Path) -> tuple[float, float]:
     start = time.perf_counter()
     flow.run()
     spent_s = time.perf_counter() - start
-    assert flow.statistics.produced == ELEMENTS
+    assert flow.statistics.produced == elements
     assert flow.statistics.nodes["sink"].received > 0
-    return spent_s / ELEMENTS * 1e6, flow.statistics.copies / ELEMENTS
+    return spent_s / elements * 1e6, flow.statistics.copies / elements
 
 
 def instantiate(projects: Path, language: str, times: int) -> list[float]:

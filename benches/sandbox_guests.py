@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         projects = guest_projects.make(Path(folder))
         _elements(report, projects, options.rounds)
+        _python_elements(report, projects, options.rounds, with_python=not options.no_python)
         _instances(report, projects, options.rounds, with_python=not options.no_python)
         _starts(report, projects, options.rounds, with_python=not options.no_python)
         _memory(report, projects, options.flows)
@@ -77,7 +78,7 @@ def _elements(report: Report, projects: Path, rounds: int) -> None:
     observing = [b - a for a, b in zip(costs["silent"], costs["three"], strict=True)]
     rows = {
         "a filter that reads": (added, 1.0, copies["filtered"] - copies["three"]),
-        "source -> processor -> sink": (costs["three"], 4.0, copies["three"]),
+        "source -> processor -> sink": (costs["three"], 1.2, copies["three"]),
         "token-streaming, four guests": (costs["tokens"], 3.0, copies["tokens"]),
         "the cost of level `production` over `off`": (observing, 0.5, 0.0),
     }
@@ -88,6 +89,31 @@ def _elements(report: Report, projects: Path, rounds: int) -> None:
         table.rows.append([*cells, f"{copied:g}"])
     report.tables.append(table)
     report.data |= {"element_us": costs, "copies": copies}
+
+
+def _python_elements(report: Report, projects: Path, rounds: int, with_python: bool) -> None:
+    """A processor in Python between a source and a sink in C, whose cost is subtracted."""
+    if _no_python(with_python):
+        return
+    columns = ("a processor in Python", "us per element", "quartiles", "target")
+    table = Table(columns, title="An element in Python")
+    names = {"python": "`process`", "python-batch": "`process_batch`"}
+    costs: dict[str, list[float]] = {name: [] for name in ("two", *names)}
+    for name in costs:
+        guest_projects.make_python(projects, name)
+    for number in range(-1, rounds):
+        say("warm-up" if number < 0 else f"Python elements: round {number + 1} of {rounds}")
+        for name, samples in costs.items():
+            cost, _ = guest_projects.run(projects / name, guest_projects.PYTHON_ELEMENTS)
+            if number >= 0:
+                samples.append(cost)
+    for name, shown in names.items():
+        added = [b - a for a, b in zip(costs["two"], costs[name], strict=True)]
+        low, middle, high = quartiles(added)
+        cells = [shown, f"{middle:.3f}", f"{low:.3f}-{high:.3f}", verdict(middle, 10.0)]
+        table.rows.append(cells)
+    report.tables.append(table)
+    report.data["python_element_us"] = costs
 
 
 @contextmanager

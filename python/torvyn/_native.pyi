@@ -312,6 +312,7 @@ class CompiledComponent:
     def capability_covers(grant: str, request: str, folder: str | PathLike[str]) -> bool: ...
     role: Final[str]
     interface: Final[str]
+    has_state: Final[bool]
     world: Final[str]
     imports: Final[list[str]]
     exports: Final[list[str]]
@@ -347,6 +348,9 @@ class SandboxGuest:
         trace_id: str,
         deadline_s: float | None,
     ) -> NativeStage: ...
+    # The state of a guest outside a running flow
+    def snapshot(self) -> bytes | None: ...
+    def restore(self, state: bytes) -> None: ...
     def teardown(self, timeout_s: float) -> None: ...
     traps: Final[int]
     state_lost: Final[int]

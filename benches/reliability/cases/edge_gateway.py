@@ -14,7 +14,7 @@ from benches.reliability.case import Case, Measurement, SkipCase
 KILLS = 20
 """Kills per round."""
 KILL_RATE, SECONDS_PER_KILL = 2000, 1.5
-BATCH = 1000
+BATCH = 500
 """Readings per request of the uplink, at most."""
 HUGE_BACKLOG, SOAK_S = 200_000, 60
 BACKLOG, LIVE_RATE, LIVE_S = 20_000, 1000, 4

@@ -106,6 +106,8 @@ pub struct Node {
     pub retry: Option<Box<Retry>>,
     /// The stage may take several elements in one call.
     pub takes_batches: bool,
+    /// A source returns several elements in one call.
+    pub pulls_many: bool,
     /// A batch has failed: so many elements are given to the stage one by one.
     pub singles: usize,
     pub answers: VecDeque<Answer>,
@@ -135,6 +137,7 @@ pub struct Node {
 impl Node {
     /// A node that is not connected yet. With `Recovery::DeadLetter` the last of its ports takes failed elements.
     pub fn new(role: Role, worker: Worker, ports: usize) -> Self {
+        let pulls_many = matches!(&worker, Worker::Inline(stage) if stage.pulls_many());
         let takes_batches = matches!(&worker, Worker::Inline(stage) if stage.batch_limit() > 1);
         Self {
             role,
@@ -152,6 +155,7 @@ impl Node {
             held: VecDeque::new(),
             retry: None,
             takes_batches,
+            pulls_many,
             singles: 0,
             answers: VecDeque::new(),
             more: false,

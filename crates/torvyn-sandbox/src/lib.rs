@@ -4,6 +4,7 @@
 //! guest sees the WIT contract and its grants, nothing else; its time, memory and handles are limited.
 #![deny(unsafe_code)]
 
+mod batch_contract;
 mod capabilities;
 mod compile;
 mod contract;

@@ -52,6 +52,14 @@ fn version_0_2_adds_guards_and_polled_sources() {
     assert_eq!(exports("0.2", "content-guard"), [lifecycle, "torvyn:filtering/guard@0.2.0"]);
 }
 
+#[test]
+fn version_0_3_adds_interfaces_that_any_component_may_export() {
+    let names =
+        ["state", "batch-source", "batch-processor", "batch-filter", "batch-aggregator", "batch-sink"];
+    let expected: Vec<String> = names.iter().map(|name| format!("torvyn:streaming/{name}@0.3.0")).collect();
+    assert_eq!(exports("0.3", "extensions"), expected);
+}
+
 /// Bindings name a package's module without its version only while there is one version.
 #[test]
 fn the_root_knows_one_version_of_each_package() {
@@ -76,7 +84,7 @@ fn the_root_knows_one_version_of_each_package() {
 fn the_copies_of_the_streaming_package_are_the_same() {
     for file in ["types.wit", "interfaces.wit", "worlds.wit"] {
         let first = fs::read_to_string(wit("torvyn-streaming").join(file)).unwrap();
-        for copy in ["deps/torvyn-streaming", "0.2/deps/torvyn-streaming"] {
+        for copy in ["deps/torvyn-streaming", "0.2/deps/torvyn-streaming", "0.3/deps/torvyn-streaming"] {
             assert_eq!(first, fs::read_to_string(wit(copy).join(file)).unwrap(), "{copy}/{file}");
         }
     }

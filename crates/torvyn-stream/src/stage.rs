@@ -155,6 +155,28 @@ pub trait Stage: Send {
         Ok(Pull::End(End::because("stop")))
     }
 
+    /// Whether a source returns several elements per call.
+    fn pulls_many(&self) -> bool {
+        false
+    }
+
+    /// At most `most` elements, into the outbox, without waiting for any; they are sent whatever the result is. `None`:
+    /// there may be more.
+    fn pull_many(
+        &mut self,
+        most: usize,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Option<Pull>, StageError> {
+        match self.pull(call)? {
+            Pull::Ready(emission) => {
+                out.emit(emission);
+                Ok(None)
+            }
+            other => Ok(Some(other)),
+        }
+    }
+
     /// One element, for every role but a source. The stage may set the element's companion and nothing else.
     fn accept(&mut self, element: &mut Element, call: Call<'_>, out: &mut Outbox)
     -> Result<Step, StageError>;

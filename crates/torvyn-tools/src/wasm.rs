@@ -7,7 +7,7 @@ use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata, metadata};
 use wit_parser::{CloneMaps, Resolve, Span, WorldId};
 
-use crate::wit::{Contracts, interface_of};
+use crate::wit::{Contracts, interface_of, is_optional};
 
 /// The prefix of the sections that contain a component's notes.
 pub(crate) const NOTE_PREFIX: &str = "torvyn.";
@@ -40,7 +40,9 @@ impl Error {
 /// The module may also import WASI preview 1 or 2; only what it imports stays in the component.
 pub fn encode(core: &[u8], world: &str) -> Result<Vec<u8>, Error> {
     let mut contracts = Contracts::load()?;
-    let id = contracts.world(world)?;
+    let mut optional = exported_interfaces(core)?;
+    optional.retain(|interface| is_optional(interface));
+    let id = contracts.extended(world, &optional)?;
     let unfit = |error: &dyn std::fmt::Display| Error::Unfit {
         world: world.to_owned(),
         message: format!("{error:#}"),
@@ -127,6 +129,16 @@ fn push_length(bytes: &mut Vec<u8>, mut length: usize) {
 
 /// The name of the world whose interfaces a core module exports.
 pub fn world_of(core: &[u8]) -> Result<String, Error> {
+    let interfaces = exported_interfaces(core)?;
+    let contracts = Contracts::load()?;
+    match contracts.world_exporting(&interfaces) {
+        Some(name) => Ok(name.to_owned()),
+        None => Err(Error::NoWorld { interfaces }),
+    }
+}
+
+/// The interfaces of a core module's exported functions.
+fn exported_interfaces(core: &[u8]) -> Result<Vec<String>, Error> {
     let mut interfaces: Vec<String> = Vec::new();
     for payload in Parser::new(0).parse_all(core) {
         let payload = payload.map_err(|error| Error::malformed(&error))?;
@@ -143,9 +155,5 @@ pub fn world_of(core: &[u8]) -> Result<String, Error> {
             }
         }
     }
-    let contracts = Contracts::load()?;
-    match contracts.world_exporting(&interfaces) {
-        Some(name) => Ok(name.to_owned()),
-        None => Err(Error::NoWorld { interfaces }),
-    }
+    Ok(interfaces)
 }

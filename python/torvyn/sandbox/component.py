@@ -177,6 +177,27 @@ class GuestComponent(Component):
             _log_denied(limits.node, self._denied)
 
 
+class StatefulGuest(GuestComponent):
+    """A guest that exports `snapshot` and `restore`. While its flow runs, the native core calls
+    `snapshot`."""
+
+    def snapshot(self) -> bytes | None:
+        """The state of a guest that is not part of a running flow."""
+        assert self._guest is not None
+        try:
+            return self._guest.snapshot()
+        except NativeError as error:
+            raise _failure(error, self.name) from None
+
+    def restore(self, state: bytes) -> None:
+        """Gives the guest its state, after `init` and before the first element."""
+        assert self._guest is not None
+        try:
+            self._guest.restore(state)
+        except NativeError as error:
+            raise _failure(error, self.name) from None
+
+
 def _failure(error: NativeError, name: str) -> Exception:
     kind, message = error.args
     if kind in _BY_KIND:
@@ -234,6 +255,8 @@ def guest_class(
     compiled = compile_component(path, name, cache_dir, role=role)
     role_class: Any = ROLES[compiled.role]
     attributes = {"path": path, "name": name, "cache_dir": cache_dir, "compiled": compiled}
+    if compiled.has_state and kind is GuestComponent:
+        kind = StatefulGuest
     cls: Any = type(name, (kind, role_class), {**attributes, **_notes(path)})
     return cls  # type: ignore[no-any-return]
 

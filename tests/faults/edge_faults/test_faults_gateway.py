@@ -5,11 +5,17 @@ Few rounds of what `python -m benches.reliability --only edge` measures.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from benches.edge import broker, scenarios
 from benches.edge.gateway_process import Peer
 from benches.edge.peers import torvyn_gateway
 from benches.reliability.cases.edge_gateway import BATCH
+
+import torvyn
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +33,15 @@ def test_readings_acknowledged_to_the_broker_survive_kill_9(gateway: Peer) -> No
     assert max(result["repeated_per_kill"]) <= BATCH
     assert len(result["recovery_ms"]) == 3
     assert max(result["recovery_ms"]) < 10_000
+
+
+def test_the_template_of_a_gateway_stores_and_forwards(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torvyn", "init", "gw", "--template", "gateway"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    plan = torvyn.load(tmp_path / "gw" / "Torvyn.toml").flow().plan
+
+    assert [edge.carrier for edge in plan.edges if edge.target == "uplink"] == ["disk"]
 
 
 def test_a_collector_that_is_away_costs_no_reading(gateway: Peer) -> None:

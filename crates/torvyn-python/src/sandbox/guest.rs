@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use torvyn_sandbox::{
     Auditor, Channel, CompiledComponent, Denial, Denials, FlowInfo, Grants, GuestStage, Health, Limits, Line,
     Printer, Setup, SharedInstance,
@@ -73,6 +74,21 @@ impl SandboxGuest {
         );
         stage.set_flow(facts);
         Ok(NativeStage { stage: Mutex::new(Some(Box::new(stage))), is_carrier: false })
+    }
+
+    /// The guest's state, while it is not part of a running flow; None if it has none.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let mut slot = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(instance) = slot.as_mut() else { return Ok(None) };
+        let state = py.detach(|| instance.snapshot(&self.printer)).map_err(guest_error)?;
+        Ok(state.map(|state| PyBytes::new(py, &state)))
+    }
+
+    /// Gives the guest a state, before its flow starts.
+    fn restore(&self, py: Python<'_>, state: Vec<u8>) -> PyResult<()> {
+        let mut slot = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(instance) = slot.as_mut() else { return Ok(()) };
+        py.detach(|| instance.restore(state, &self.printer)).map_err(guest_error)
     }
 
     /// Calls the guest's `teardown` if its instance has returned, and drops it.

@@ -109,6 +109,12 @@ impl CompiledComponent {
         self.0.description.role.interface()
     }
 
+    /// Whether it has `snapshot` and `restore`.
+    #[getter]
+    fn has_state(&self) -> bool {
+        self.0.description.has_state()
+    }
+
     #[getter]
     fn world(&self) -> &'static str {
         self.0.description.world()

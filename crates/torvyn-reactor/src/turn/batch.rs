@@ -53,10 +53,11 @@ impl Core {
             self.record_batch(index, input, count, started_ns);
         }
         let mut answers = std::mem::take(&mut self.answers);
+        let settled = answers.settled.len();
         let concluded = self.conclude_batch(index, input, &mut answers);
         answers.clear();
         self.answers = answers;
-        concluded.map(|()| Some(count))
+        concluded.map(|()| Some(settled))
     }
 
     fn conclude_batch(&mut self, index: usize, input: usize, answers: &mut Answers) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ mod interrupt;
 mod recovery;
 mod requests;
 mod source;
+mod source_batch;
 pub(crate) mod verdict;
 
 pub use verdict::method_name;
@@ -27,7 +28,7 @@ const SAMPLE_EVERY: u64 = 64;
 /// How long a batch may take from its first element at the source to its last at the sink.
 const SWEEP_NS: u64 = 10_000;
 /// The same for flows with a stage that takes batches: larger ones pay, and a call is still short.
-const BATCH_SWEEP_NS: u64 = 40_000;
+const BATCH_SWEEP_NS: u64 = 1_000_000;
 
 impl Core {
     /// Runs a turn. A `paced` turn keeps to the flow's share; others continue until they must wait or, with

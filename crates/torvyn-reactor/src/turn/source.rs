@@ -23,6 +23,15 @@ impl Core {
             if room == 0 || !self.nodes[index].backlog.is_empty() {
                 room = if self.may_pull(index) { self.edges.free_slots(&self.nodes[index]) } else { break };
             }
+            if self.nodes[index].pulls_many && self.tracer.is_none() {
+                let pulled = self.pull_many(index, room.min(batch - done))?;
+                done += pulled.count;
+                room = 0;
+                if pulled.is_pending {
+                    break;
+                }
+                continue;
+            }
             // With a limit, every pull is checked against it.
             room = if self.edges.shared.limit() == u64::MAX { room - 1 } else { 0 };
             let node = &mut self.nodes[index];

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
+use crate::batch_contract::{STATE, batch_interface};
 use crate::compile::cache::{self, Cache, Outcome};
 use crate::compile::complexity;
 use crate::compile::description::Description;
@@ -43,6 +44,10 @@ pub(crate) struct Exports {
     pub lifecycle: Option<[ComponentExportIndex; 2]>,
     /// The role's functions, in the order of `functions`.
     pub role: Vec<ComponentExportIndex>,
+    /// The role's batch function.
+    pub batch: Option<ComponentExportIndex>,
+    /// `snapshot` and `restore`.
+    pub state: Option<[ComponentExportIndex; 2]>,
 }
 
 /// The functions of a role's interface; the one that takes elements comes first.
@@ -251,6 +256,14 @@ impl Exports {
         let interface = description.role.interface();
         let role =
             functions(description.role).iter().map(|name| find(interface, name)).collect::<Result<_, _>>()?;
-        Ok(Self { lifecycle, role })
+        let batch = match batch_interface(description.role) {
+            Some((interface, name)) if description.has_batch() => Some(find(interface, name)?),
+            _ => None,
+        };
+        let state = match description.has_state() {
+            true => Some([find(STATE, "snapshot")?, find(STATE, "restore")?]),
+            false => None,
+        };
+        Ok(Self { lifecycle, role, batch, state })
     }
 }

@@ -4,6 +4,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
+use crate::batch_contract::{STATE, batch_interface};
 use crate::capabilities::grants::Grants;
 use crate::contract::{LIFECYCLE, Role};
 use crate::fault::SandboxError;
@@ -59,6 +60,16 @@ impl Description {
 
     pub fn world(&self) -> &'static str {
         self.role.world(self.has_lifecycle)
+    }
+
+    /// Whether it exports the batch function of its role.
+    pub fn has_batch(&self) -> bool {
+        batch_interface(self.role).is_some_and(|(interface, _)| self.exports.iter().any(|it| it == interface))
+    }
+
+    /// Whether it exports `snapshot` and `restore`.
+    pub fn has_state(&self) -> bool {
+        self.exports.iter().any(|name| name == STATE)
     }
 
     pub fn imports_wasi(&self) -> bool {

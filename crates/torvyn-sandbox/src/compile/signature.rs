@@ -3,6 +3,7 @@
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentNamedList, InstancePre, Lift, Lower};
 
+use crate::batch_contract::{BatchParams, Outputs, Pulled, Pushed, STATE, Verdicts, batch_interface};
 use crate::compile::description::Description;
 use crate::contract::{BackpressureSignal, LIFECYCLE, OutputElement, Polled, ProcessResult, Role, Verdict};
 use crate::fault::SandboxError;
@@ -21,16 +22,35 @@ pub(crate) fn check(linked: &InstancePre<Host>, description: &Description) -> Re
         lifecycle.has::<(String,), Answer<()>>("init")?;
         lifecycle.has::<(), ()>("teardown")?;
     }
+    check_optional(linked, description)?;
     check_role(&Interface { linked, name: description.role.interface() }, description.role)
 }
 
+fn check_optional(linked: &InstancePre<Host>, description: &Description) -> Result<(), SandboxError> {
+    if description.has_state() {
+        let state = Interface { linked, name: STATE };
+        state.has::<(), Answer<Vec<u8>>>("snapshot")?;
+        state.has::<(Vec<u8>,), Answer<()>>("restore")?;
+    }
+    let Some((name, function)) = batch_interface(description.role).filter(|_| description.has_batch()) else {
+        return Ok(());
+    };
+    let interface = Interface { linked, name };
+    match description.role {
+        Role::Source | Role::PolledSource => interface.has::<(u32,), Answer<Pulled>>(function),
+        Role::Filter | Role::Guard => interface.has::<BatchParams, Answer<Verdicts>>(function),
+        Role::Sink => interface.has::<BatchParams, Answer<Pushed>>(function),
+        _ => interface.has::<BatchParams, Answer<Outputs>>(function),
+    }
+}
+
 fn check_role(interface: &Interface<'_>, role: Role) -> Result<(), SandboxError> {
-    type Outputs = Answer<Vec<OutputElement>>;
+    type Several = Answer<Vec<OutputElement>>;
     match role {
         Role::Source => interface.has::<(), Answer<Option<OutputElement>>>("pull")?,
         Role::PolledSource => interface.has::<(), Answer<Polled>>("pull")?,
         Role::Processor => interface.has::<Element, Answer<ProcessResult>>("process")?,
-        Role::Expander => interface.has::<Element, Outputs>("process")?,
+        Role::Expander => interface.has::<Element, Several>("process")?,
         Role::Filter => interface.has::<Element, Answer<bool>>("evaluate")?,
         Role::Guard => interface.has::<Element, Answer<Verdict>>("evaluate")?,
         Role::Router => interface.has::<Element, Answer<Vec<String>>>("route")?,
@@ -41,7 +61,7 @@ fn check_role(interface: &Interface<'_>, role: Role) -> Result<(), SandboxError>
         Role::Source | Role::PolledSource => {
             interface.has::<(BackpressureSignal,), ()>("notify-backpressure")
         }
-        Role::Expander | Role::Aggregator => interface.has::<(), Outputs>("flush"),
+        Role::Expander | Role::Aggregator => interface.has::<(), Several>("flush"),
         Role::Sink => interface.has::<(), Answer<()>>("complete"),
         Role::Processor | Role::Filter | Role::Guard | Role::Router => Ok(()),
     }

@@ -7,12 +7,14 @@ use torvyn_stream::{ErrorKind, StageError};
 use wasmtime::component::{ComponentNamedList, Lift, Lower, TypedFunc};
 use wasmtime::{Error, PoolConcurrencyLimitError, Store, UpdateDeadline};
 
+use crate::batch_contract::STATE;
 use crate::capabilities::denial::Denials;
 use crate::capabilities::grants::Grants;
 use crate::capabilities::print::Printer;
 use crate::compile::compiled_component::{CompiledComponent, LinkedComponent};
 use crate::compile::engine::RuntimeEngine;
 use crate::fault::{CallTimeout, SandboxError, guest_error, trap_error};
+use crate::guest::batch_calls::OptionalCalls;
 use crate::guest::calls::{Calls, Lifecycle, lifecycle};
 use crate::guest::ticker::Ticker;
 use crate::host::limits::{Limits, PAYLOAD_MAX};
@@ -32,6 +34,7 @@ pub struct Setup {
 pub struct Instance {
     pub(crate) store: Store<Host>,
     pub(crate) calls: Calls,
+    pub(crate) optional: OptionalCalls,
     lifecycle: Option<Lifecycle>,
     compiled: Arc<CompiledComponent>,
     ticker: Arc<Ticker>,
@@ -81,10 +84,11 @@ impl Instance {
         let guest = made.map_err(|error| StartFailure::because(&error, store.data(), &setup.limits))?;
         let (role, exports) = (compiled.description.role, &linked.exports);
         let calls = Calls::of(&guest, &mut store, role, exports).map_err(contract)?;
+        let optional = OptionalCalls::of(&guest, &mut store, role, exports).map_err(contract)?;
         let lifecycle = lifecycle(&guest, &mut store, exports).map_err(contract)?;
         let limits = setup.limits.clone();
         let fuel = limits.fuel.filter(|_| counts_fuel);
-        Ok(Self { store, calls, lifecycle, compiled, ticker, waits, fuel, limits })
+        Ok(Self { store, calls, optional, lifecycle, compiled, ticker, waits, fuel, limits })
     }
 
     fn init(&mut self, config: &str, started: Instant) -> Result<(), StageError> {
@@ -94,6 +98,30 @@ impl Instance {
         let fuel = self.fuel.map(|fuel| fuel.saturating_mul(100));
         let called = self.call_within(&init, (config.to_owned(),), left, fuel);
         let (answer,) = called.map_err(|error| self.trap("init", &error, timeout))?;
+        answer.map_err(guest_error)
+    }
+
+    /// The guest's state; `None` if it has no `snapshot`.
+    pub fn snapshot(&mut self, printer: &Printer) -> Result<Option<Vec<u8>>, StageError> {
+        let Some((snapshot, _)) = self.optional.state else { return Ok(None) };
+        let called = self.call(&snapshot, ());
+        self.deliver(printer, called.is_err());
+        let (answer,) = called.map_err(|error| self.trap("snapshot", &error, self.limits.call_timeout))?;
+        answer.map(Some).map_err(guest_error)
+    }
+
+    /// Gives the guest a state that `snapshot` returned.
+    pub fn restore(&mut self, state: Vec<u8>, printer: &Printer) -> Result<(), StageError> {
+        let Some((_, restore)) = self.optional.state else {
+            return Err(contract(SandboxError::Contract {
+                interface: STATE.to_owned(),
+                reason: "`restore` is missing".to_owned(),
+            }));
+        };
+        let timeout = self.limits.init_timeout;
+        let called = self.call_within(&restore, (state,), timeout, self.fuel);
+        self.deliver(printer, called.is_err());
+        let (answer,) = called.map_err(|error| self.trap("restore", &error, timeout))?;
         answer.map_err(guest_error)
     }
 

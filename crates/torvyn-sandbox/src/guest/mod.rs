@@ -1,5 +1,7 @@
 //! Running guests: instances, the calls into them, their time limits and their health.
 
+pub mod batch;
+pub mod batch_calls;
 pub mod calls;
 pub mod health;
 pub mod instance;

@@ -13,6 +13,7 @@ use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
 
 use crate::contract::{FlowContext, MetaIn, OutputElement, StreamElement, Verdict};
 use crate::fault::{clip, guest_error};
+use crate::guest::batch::BatchSize;
 use crate::guest::calls::{Answer, Calls};
 use crate::guest::health::{Breaker, Health};
 use crate::guest::instance::{Instance, Setup};
@@ -43,18 +44,22 @@ pub struct GuestStage {
     pub(super) idle_since_ns: Option<u64>,
     /// Whether the guest uses attributes and ends.
     pub(super) wants_details: bool,
+    /// Whether the guest has its role's batch function.
+    pub(super) has_batch: bool,
+    pub(super) batch_size: BatchSize,
     /// The last well-known content type, with its name.
     pub(super) last_type: (ContentType, Arc<str>),
 }
 
 /// Attributes up to this size are not charged to their guest once they are in a queue, which bounds their number.
-const FREE_BYTES: u64 = 4 << 10;
+pub(super) const FREE_BYTES: u64 = 4 << 10;
 
 impl GuestStage {
     /// A stage for the instance in `shared`. Without one it creates its own at the first call.
     pub fn new(setup: Setup, ports: Vec<String>, shared: SharedInstance, health: Arc<Health>) -> Self {
         let instance = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
         let wants_details = setup.compiled.description.imports_details();
+        let has_batch = setup.compiled.description.has_batch();
         let last_type = (ContentType::TEXT, Arc::from(ContentName::TEXT.as_str()));
         let breaker = Breaker::default();
         let (wake_ns, idle_since_ns) = (None, None);
@@ -68,6 +73,8 @@ impl GuestStage {
             wake_ns,
             idle_since_ns,
             wants_details,
+            has_batch,
+            batch_size: BatchSize::default(),
             last_type,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
+use torvyn_stream::{Answers, Batch, Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
 
 use crate::contract::{BackpressureSignal, Polled, ProcessResult, Role};
 use crate::guest::calls::Calls;
@@ -13,14 +13,19 @@ fn no_such_call(what: &str) -> StageError {
     StageError::new(ErrorKind::Contract, format!("the component's role has no `{what}`"))
 }
 
+impl GuestStage {
+    /// How long a source that trapped too often is left alone. Waiting loses no element.
+    fn rest_ns(&self) -> Option<u64> {
+        let rest = self.breaker.rest().filter(|_| self.instance.is_none())?;
+        Health::note(&self.health.refused);
+        Some(rest.as_nanos() as u64)
+    }
+}
+
 impl Stage for GuestStage {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
-        // Waiting loses no element: a paused source is pulled again when its pause is over.
-        if self.instance.is_none()
-            && let Some(rest) = self.breaker.rest()
-        {
-            Health::note(&self.health.refused);
-            return Ok(Pull::Pending(Some(call.now_ns + rest.as_nanos() as u64)));
+        if let Some(rest_ns) = self.rest_ns() {
+            return Ok(Pull::Pending(Some(call.now_ns + rest_ns)));
         }
         match self.calls()? {
             Calls::Source { pull, .. } => {
@@ -95,6 +100,45 @@ impl Stage for GuestStage {
                 }
             },
             Calls::Source { .. } | Calls::PolledSource { .. } => Err(no_such_call("accept")),
+        }
+    }
+
+    fn batch_limit(&self) -> usize {
+        let is_source = matches!(self.setup.compiled.description.role, Role::Source | Role::PolledSource);
+        if self.has_batch && !is_source { self.batch_size.most() } else { 1 }
+    }
+
+    fn accept_batch(
+        &mut self,
+        batch: Batch<'_>,
+        call: Call<'_>,
+        answers: &mut Answers,
+    ) -> Result<(), StageError> {
+        self.accept_batch_call(&batch, call, answers)
+    }
+
+    fn pulls_many(&self) -> bool {
+        // A source that may wait in a call must not keep the elements it already has.
+        let waits = self.setup.compiled.description.may_wait(&self.setup.grants);
+        self.has_batch && self.batch_limit() == 1 && !waits
+    }
+
+    fn pull_many(
+        &mut self,
+        most: usize,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Option<Pull>, StageError> {
+        if let Some(rest_ns) = self.rest_ns() {
+            return Ok(Some(Pull::Pending(Some(call.now_ns + rest_ns))));
+        }
+        self.pull_batch_call(most, call, out)
+    }
+
+    fn snapshot(&mut self, _call: Call<'_>) -> Result<Option<Vec<u8>>, StageError> {
+        match &mut self.instance {
+            Some(instance) => instance.snapshot(&self.setup.printer),
+            None => Ok(None),
         }
     }
 

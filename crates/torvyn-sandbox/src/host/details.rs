@@ -134,30 +134,37 @@ fn attributes(mut store: Store<'_>, handle: u32) -> Result<Vec<Attribute>> {
 }
 
 fn set_attributes(mut store: Store<'_>, handle: u32, attributes: &[Attribute]) -> Result<()> {
-    let Some(translator) = store.data().details.translator.clone() else { return Ok(()) };
-    let charge = charge_for(&mut store, attributes)?;
-    match translator.companion(attributes) {
-        Ok(companion) => {
-            let found = readable(&mut store, handle)?;
-            (found.companion, found.charge) = (Some(companion), Some(charge));
-        }
-        Err(reason) => bail!("{reason}"),
-    }
+    let Some((companion, charge)) = store.data_mut().companion_of(attributes)? else { return Ok(()) };
+    let found = readable(&mut store, handle)?;
+    (found.companion, found.charge) = (Some(companion), Some(charge));
     Ok(())
+}
+
+impl Host {
+    /// The object of an output's attributes, and its charge. `None` without a translator.
+    pub fn companion_of(&mut self, attributes: &[Attribute]) -> Result<Option<(Foreign, Charge)>> {
+        let Some(translator) = self.details.translator.clone() else { return Ok(None) };
+        let charge = self.charge_for(attributes)?;
+        match translator.companion(attributes) {
+            Ok(companion) => Ok(Some((companion, charge))),
+            Err(reason) => bail!("{reason}"),
+        }
+    }
+
+    /// Charges the guest for the objects of attributes until the last of them is dropped.
+    fn charge_for(&mut self, attributes: &[Attribute]) -> Result<Charge> {
+        let length: usize =
+            attributes.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
+        if length > ATTRIBUTES_MAX {
+            bail!("{length} bytes of attributes (the limit per element is {ATTRIBUTES_MAX})");
+        }
+        let pairs = attributes.iter().map(|attribute| (&*attribute.name, &*attribute.value));
+        self.charge("attributes", attributes_bytes(pairs))
+    }
 }
 
 /// The longest text of one element's attributes, or of an ending. Their objects take many times as much.
 const ATTRIBUTES_MAX: usize = 1 << 20;
-
-/// Charges the guest for the objects of attributes until the last of them is dropped.
-fn charge_for(store: &mut Store<'_>, attributes: &[Attribute]) -> Result<Charge> {
-    let length: usize = attributes.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
-    if length > ATTRIBUTES_MAX {
-        bail!("{length} bytes of attributes (the limit per element is {ATTRIBUTES_MAX})");
-    }
-    let pairs = attributes.iter().map(|attribute| (&*attribute.name, &*attribute.value));
-    store.data_mut().charge("attributes", attributes_bytes(pairs))
-}
 
 fn set_ending(mut store: Store<'_>, ending: &Ending) -> Result<()> {
     let texts = [Some(&ending.finish_reason), ending.reason.as_ref(), ending.matched_stop.as_ref()];

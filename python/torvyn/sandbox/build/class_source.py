@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torvyn.contract.roles import METHODS, ROLES
+from torvyn.contract.roles import BATCH_METHODS, METHODS, ROLES
 from torvyn.errors import ContractError, Location
 from torvyn.sandbox.build.project import GuestProject, display_path
 
@@ -24,6 +24,8 @@ class ClassSource:
     role: str
     unit: str | None
     ports: tuple[str, ...]
+    has_state: bool = False
+    """Whether it defines `snapshot` and `restore`."""
 
 
 def read_class(guest: GuestProject) -> ClassSource:
@@ -47,6 +49,7 @@ def read_class(guest: GuestProject) -> ClassSource:
         roles[name],
         unit if isinstance(unit, str) else None,
         tuple(ports) if isinstance(ports, (tuple, list)) else (),
+        {"snapshot", "restore"} <= _defined(family),
     )
 
 
@@ -132,10 +135,16 @@ def _check(family: list[ast.ClassDef], role: str, file: Path) -> None:
             place = Location(display_path(file), node.lineno, node.col_offset + 1)
             hint = 'remove `isolation = "wasm"`, or make the method sync'
             raise ContractError("sandbox.method-unsupported", message, location=place, hint=hint)
-    if not _may_have(family, METHODS[role]):
+    if not _may_have(family, METHODS[role]) and BATCH_METHODS.get(role) not in _defined(family):
         message = f"`{family[0].name}` is a {role} without a method `{METHODS[role]}`"
         place = Location(display_path(file), family[0].lineno, family[0].col_offset + 1)
         raise ContractError("link.method-missing", message, location=place)
+
+
+def _defined(family: list[ast.ClassDef]) -> set[str]:
+    """The names of the functions that the class defines, possibly inherited in the same file."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for cls in family for node in cls.body if isinstance(node, kinds)}
 
 
 def _may_have(family: list[ast.ClassDef], method: str) -> bool:
@@ -153,7 +162,8 @@ def _may_have(family: list[ast.ClassDef], method: str) -> bool:
 
 
 def _called_methods(role: str) -> Iterator[str]:
-    yield from (METHODS[role], "init", "teardown", "flush", "complete", "__aiter__")
+    yield from (METHODS[role], BATCH_METHODS.get(role, ""), "snapshot", "restore")
+    yield from ("init", "teardown", "flush", "complete", "__aiter__")
 
 
 def _literal(family: list[ast.ClassDef], name: str) -> Any:

@@ -39,6 +39,14 @@ WORLDS: Final = {
 }
 """Role -> the name of its world and the interface it exports."""
 
+BATCHES: Final = {
+    "processor": "BatchProcessor",
+    "filter": "BatchFilter",
+    "aggregator": "BatchAggregator",
+    "sink": "BatchSink",
+}
+"""Role -> the class with its batch function. A source has none, because it may wait."""
+
 ENCODINGS: Final = (
     "ascii",
     "cp1252",
@@ -84,7 +92,7 @@ def build_component(guest: GuestProject) -> ComponentBinary:
     with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
         root = Path(folder)
         _stage(guest, source, root / "app")
-        write_contracts(root / "wit", [source.role])
+        write_contracts(root / "wit", [source.role], _optional(source))
         component = componentize(guest, root)
     for name, text in (("unit", source.unit), ("ports", ",".join(source.ports))):
         if text:
@@ -131,20 +139,43 @@ def _app(source: ClassSource, modules: set[str]) -> str:
             "from torvyn.sandbox.guest import adapter",
             f"from torvyn.sandbox.guest.as_{source.role} import *",
             f"adapter.component_class = {source.name}",
+            *_optional_lines(source),
             "",
         ]
     )
 
 
-def write_contracts(folder: Path, roles: Iterable[str]) -> None:
+def _optional(source: ClassSource) -> list[str]:
+    """The interfaces of 0.3.0 that the guest exports."""
+    names = [f"batch-{source.role}"] if source.role in BATCHES else []
+    names += ["state"] if source.has_state else []
+    return [f"torvyn:streaming/{name}@0.3.0" for name in names]
+
+
+def _optional_lines(source: ClassSource) -> list[str]:
+    lines = []
+    if source.role in BATCHES:
+        lines = [
+            "from torvyn.sandbox.guest import batches",
+            f"from wit_world.exports import batch_{source.role} as _wire",
+            "batches.wire = _wire",
+            f"from torvyn.sandbox.guest.batches import {BATCHES[source.role]}",
+        ]
+    if source.has_state:
+        lines.append("from torvyn.sandbox.guest.state import State")
+    return lines
+
+
+def write_contracts(folder: Path, roles: Iterable[str], optional: Iterable[str] = ()) -> None:
     """Writes the built-in WIT into a self-contained folder, with a world for these roles."""
     for path, text in _native.WasmTools.wit_files():
-        relative = path.removeprefix("0.2/")
+        relative = path.removeprefix("0.2/").removeprefix("0.3/")
         if relative.startswith("deps/"):
             target = folder / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
-    exports = "".join(f"    export {WORLDS[role][1]};\n" for role in roles)
+    names = [*(WORLDS[role][1] for role in roles), *optional]
+    exports = "".join(f"    export {name};\n" for name in names)
     (folder / "world.wit").write_text(_WORLD.format(exports=exports), encoding="utf-8")
 
 

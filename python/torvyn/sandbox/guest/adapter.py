@@ -14,6 +14,8 @@ from componentize_py_types import Err  # type: ignore[import-not-found]
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn import errors
+from torvyn.contract import Batch, Signal
+from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
 from torvyn.sandbox.guest import deep_json
 
@@ -71,7 +73,7 @@ class BorrowedElement(PureElement):
         if name == "_data":
             value: Any = self._handle.payload.read_all()
         elif name == "context":
-            value = _context(self._handle.context)
+            value = context_from(self._handle.context)
         elif name == "attributes":
             value = _attributes(self._handle.payload)
         else:
@@ -89,11 +91,14 @@ class BorrowedElement(PureElement):
 
 
 def _attributes(payload: Any) -> Mapping[str, Any]:
-    attributes = details.attributes(payload)
+    return attributes_from(details.attributes(payload))
+
+
+def attributes_from(attributes: Iterable[Any]) -> Mapping[str, Any]:
     return MappingProxyType({each.name: json.loads(each.value) for each in attributes})
 
 
-def _context(handle: Any) -> Context:
+def context_from(handle: Any) -> Context:
     left_ns = handle.deadline_ns()
     deadline_ns = time.monotonic_ns() + left_ns if left_ns else None
     return Context(handle.flow_id(), details.flow_name(), handle.trace_id(), deadline_ns)
@@ -137,7 +142,7 @@ def call_component(call: Callable[..., Result], *arguments: Any) -> Result:
     try:
         return call(*arguments)
     except Exception as error:
-        raise Err(_process_error(error)) from error
+        raise Err(process_error(error)) from error
 
 
 def call_with_element(call: Callable[[PureElement], Result], handle: Any) -> Result:
@@ -149,7 +154,7 @@ def call_with_element(call: Callable[[PureElement], Result], handle: Any) -> Res
     return result
 
 
-def _process_error(error: Exception) -> Any:
+def process_error(error: Exception) -> Any:
     for kind, case in _CASES:
         if isinstance(error, kind):
             return getattr(types, f"ProcessError_{case}")(error.message)
@@ -179,9 +184,14 @@ def outputs(result: Any) -> list[Any]:
         return []
     if isinstance(result, (str, bytes, Output, PureElement)):
         return [output(result)]
-    if isinstance(result, Iterable):
-        return [output(item) for item in result if item is not None]
-    raise wrong_result(result, EMISSIONS)
+    return [output(item) for item in items_of(result)]
+
+
+def items_of(result: Any) -> list[Any]:
+    """The items of a list or generator, without None."""
+    if not isinstance(result, Iterable):
+        raise wrong_result(result, EMISSIONS)
+    return [item for item in result if item is not None]
 
 
 def one_output(result: Any) -> Any:
@@ -197,6 +207,22 @@ def one_output(result: Any) -> Any:
 
 
 def output(item: Any, expected: str = EMISSIONS) -> Any:
+    data, content_type, attributes, keep = parts_of(item, expected)
+    payload = _buffer(data)
+    pairs = attribute_pairs(attributes)
+    if pairs is not None:
+        details.set_attributes(payload, [details.Attribute(*pair) for pair in pairs])
+    if keep:
+        details.keep(payload)
+    return types.OutputElement(types.ElementMeta(0, 0, content_type), payload)
+
+
+def parts_of(
+    item: Any, expected: str = EMISSIONS
+) -> tuple[bytes, str, Mapping[str, Any] | None, bool]:
+    """The bytes, the content type, the attributes and `keep` of an output."""
+    if type(item) is str:
+        return _encode(item), TEXT, None, False
     data, content_type, attributes, keep = item, None, None, False
     if isinstance(item, Output):
         data, content_type, attributes = item.data, item.content_type, item.attributes
@@ -206,12 +232,7 @@ def output(item: Any, expected: str = EMISSIONS) -> Any:
     if not isinstance(data, (str, bytes)):
         raise wrong_result(data, expected)
     content_type = content_type or (TEXT if isinstance(data, str) else BINARY)
-    payload = _buffer(_encode(data))
-    if attributes is not None:
-        details.set_attributes(payload, [_attribute(name, attributes[name]) for name in attributes])
-    if keep:
-        details.keep(payload)
-    return types.OutputElement(types.ElementMeta(0, 0, content_type), payload)
+    return _encode(data), content_type, attributes, keep
 
 
 def _encode(data: str | bytes) -> bytes:
@@ -222,8 +243,41 @@ def _encode(data: str | bytes) -> bytes:
         raise errors.InvalidInput(message) from error
 
 
-def _attribute(name: str, value: Any) -> Any:
-    return details.Attribute(name, json.dumps(value, default=str, ensure_ascii=False))
+def attribute_pairs(attributes: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
+    """Names and JSON values; None for outputs that inherit their attributes."""
+    if attributes is None:
+        return None
+    return [
+        (name, json.dumps(value, default=str, ensure_ascii=False))
+        for name, value in attributes.items()
+    ]
+
+
+def has_batch_method() -> bool:
+    """Whether the component has a batch method that no closer class overrides by the single one."""
+    return batch_method_of(component, component.role) is not None
+
+
+def call_method(name: str, element: PureElement) -> Any:
+    """Calls the method for one element; if the component has only the batch method, that one."""
+    if has_single_method(component, component.role):
+        return getattr(component, name)(element)
+    result = getattr(component, f"{name}_batch")(Batch([element]))
+    if name != "ingest" and isinstance(result, (list, tuple)):
+        (result,) = result
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def signal_of(result: Any) -> Signal:
+    """The signal that a sink returned."""
+    signal = Signal.READY if result is None else result
+    if not isinstance(signal, Signal):
+        raise wrong_result(result, "None or Signal")
+    if signal is Signal.PAUSE and poll_delay_ns is not None:
+        details.ask_after(poll_delay_ns)
+    return signal
 
 
 def _buffer(data: bytes) -> Any:

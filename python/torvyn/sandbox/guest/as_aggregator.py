@@ -11,7 +11,7 @@ __all__ = ["Aggregator", "Lifecycle"]
 
 
 def ingest(element: Any) -> Any:
-    return adapter.one_output(adapter.component.ingest(element))
+    return adapter.one_output(adapter.call_method("ingest", element))
 
 
 def flush() -> list[Any]:

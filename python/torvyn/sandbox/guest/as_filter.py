@@ -14,7 +14,7 @@ __all__ = ["Guard", "Lifecycle"]
 
 
 def evaluate(element: Any) -> Any:
-    result = adapter.component.evaluate(element)
+    result = adapter.call_method("evaluate", element)
     if result is True or result is Verdict.PASS:
         return guard.Verdict_Pass()
     if result is False or result is Verdict.DROP:

@@ -11,7 +11,7 @@ __all__ = ["Expander", "Lifecycle"]
 
 
 def process(element: Any) -> list[Any]:
-    return adapter.outputs(adapter.component.process(element))
+    return adapter.outputs(adapter.call_method("process", element))
 
 
 def flush() -> list[Any]:

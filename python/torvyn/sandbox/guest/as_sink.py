@@ -7,7 +7,7 @@ from typing import Any
 
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
-from torvyn.contract import End, Signal
+from torvyn.contract import End
 from torvyn.sandbox.guest import adapter
 from torvyn.sandbox.guest.adapter import Lifecycle
 
@@ -15,12 +15,7 @@ __all__ = ["Lifecycle", "Sink"]
 
 
 def push(element: Any) -> Any:
-    result = adapter.component.push(element)
-    signal = Signal.READY if result is None else result
-    if not isinstance(signal, Signal):
-        raise adapter.wrong_result(result, "None or Signal")
-    if signal is Signal.PAUSE and adapter.poll_delay_ns is not None:
-        details.ask_after(adapter.poll_delay_ns)
+    signal = adapter.signal_of(adapter.call_method("push", element))
     return types.BackpressureSignal[signal.name]
 
 

@@ -37,12 +37,20 @@ torvyn_bytes torvyn_read(const torvyn_element *element) {
 }
 
 torvyn_bytes torvyn_read_at(const torvyn_element *element, uint64_t offset, uint64_t size) {
+    if (torvyn__current.is_batch) {
+        torvyn_bytes all = torvyn__current.payload;
+        size_t start = offset < all.size ? (size_t)offset : all.size;
+        size_t left = all.size - start;
+        return (torvyn_bytes){all.data + start, size < left ? (size_t)size : left};
+    }
     torvyn_bytes read;
     buffer_read(element->payload, offset, size, &read);
     return read;
 }
 
-uint64_t torvyn_size(const torvyn_element *element) { return buffer_size(element->payload); }
+uint64_t torvyn_size(const torvyn_element *element) {
+    return torvyn__current.is_batch ? torvyn__current.payload.size : buffer_size(element->payload);
+}
 
 torvyn_bytes torvyn_flow_id(const torvyn_element *element) {
     torvyn_bytes id;
@@ -75,7 +83,7 @@ static void fail_with(const buffer_result *failed) {
 }
 
 /* Grows an array in the call's memory, if it is full. */
-static void *grow(void *items, size_t count, size_t *capacity, size_t item_bytes) {
+void *torvyn__grow(void *items, size_t count, size_t *capacity, size_t item_bytes) {
     if (count < *capacity) return items;
     *capacity = *capacity ? *capacity * 2 : 4;
     void *larger = torvyn_scratch(*capacity * item_bytes);
@@ -88,6 +96,11 @@ void torvyn_emit(const void *data, size_t size) { torvyn_emit_as("text/plain; ch
 void torvyn_emit_as(const char *content_type, const void *data, size_t size) {
     torvyn__call *call = &torvyn__current;
     if (call->has_failed) return;
+    if (call->is_batch) {
+        call->output_count++;
+        torvyn__batch_emit(torvyn__of(content_type), data, size);
+        return;
+    }
     buffer_result result;
     allocate(size, &result);
     if (result.is_error) {
@@ -101,7 +114,7 @@ void torvyn_emit_as(const char *content_type, const void *data, size_t size) {
         drop_mutable(buffer);
         return;
     }
-    call->outputs = grow(call->outputs, call->output_count, &call->output_capacity, sizeof *call->outputs);
+    call->outputs = torvyn__grow(call->outputs, call->output_count, &call->output_capacity, sizeof *call->outputs);
     torvyn__output *output = &call->outputs[call->output_count++];
     *output = (torvyn__output){0, 0, torvyn__of(content_type), mutable_freeze(buffer)};
     drop_mutable(buffer);
@@ -109,7 +122,7 @@ void torvyn_emit_as(const char *content_type, const void *data, size_t size) {
 
 void torvyn_send(const char *port) {
     torvyn__call *call = &torvyn__current;
-    call->ports = grow(call->ports, call->port_count, &call->port_capacity, sizeof *call->ports);
+    call->ports = torvyn__grow(call->ports, call->port_count, &call->port_capacity, sizeof *call->ports);
     call->ports[call->port_count++] = torvyn__of(port);
 }
 

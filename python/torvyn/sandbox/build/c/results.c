@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-IMPORT(TYPES, "[resource-drop]flow-context") void drop_context(int32_t context);
-
 torvyn__call torvyn__current;
 
 /* Every call returns a `result`. Its payload starts at byte 4, or at byte 8 if it contains an element. */
@@ -48,7 +46,7 @@ void torvyn__enter(void) {
 
 void torvyn__drop_element(const torvyn_element *element) {
     torvyn__drop_buffer(element->payload);
-    drop_context(element->context);
+    torvyn__drop_context(element->context);
 }
 
 /* Drops the emitted elements that are not returned. */
@@ -92,6 +90,14 @@ void *torvyn__result_list(void) {
     return &record;
 }
 
+void *torvyn__result_bytes(torvyn_bytes bytes) {
+    if (!write_status(false, 0)) {
+        record.narrow.list.items = bytes.data;
+        record.narrow.list.count = bytes.size;
+    }
+    return &record;
+}
+
 void *torvyn__result_ports(void) {
     if (!write_status(false, 0)) {
         record.narrow.list.items = torvyn__current.ports;
@@ -113,10 +119,13 @@ void *torvyn__result_option(void) { return write_variant(torvyn__current.output_
 
 void *torvyn__result_process(void) { return write_variant(torvyn__current.output_count == 0, 1); }
 
-void *torvyn__result_polled(torvyn_polled polled) {
-    bool has_element = polled == TORVYN_ELEMENT;
-    if (has_element != (torvyn__current.output_count > 0))
+void torvyn__check_polled(torvyn_polled polled, bool has_element) {
+    if ((polled == TORVYN_ELEMENT) != has_element)
         torvyn_fail(TORVYN_INTERNAL, "`torvyn_poll` must return TORVYN_ELEMENT if and only if it emitted an element");
+}
+
+void *torvyn__result_polled(torvyn_polled polled) {
+    torvyn__check_polled(polled, torvyn__current.output_count > 0);
     return write_variant((uint8_t)polled, 1);
 }
 

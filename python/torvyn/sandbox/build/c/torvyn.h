@@ -80,6 +80,11 @@ void torvyn_flush(void);                           /* emits what is left at the 
 torvyn_signal torvyn_push(const torvyn_element *element); /* TORVYN_SINK */
 void torvyn_complete(void);                               /* the stream ended without an error */
 
+/* TORVYN_STATE, besides a role: the component's state, in any encoding. The bytes must stay valid until the next call.
+ * `torvyn_restore` is called after `torvyn_init`, with what `torvyn_snapshot` returned. */
+torvyn_bytes torvyn_snapshot(void);
+void torvyn_restore(torvyn_bytes state);
+
 /* Metadata, outside of functions, at most once each: the plural noun for the outputs in summaries (for a sink, for its
  * inputs), and the ports of a router, separated by commas. */
 #define TORVYN_UNIT(text) TORVYN__NOTE(unit, text)

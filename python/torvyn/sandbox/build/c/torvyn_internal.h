@@ -30,13 +30,18 @@ typedef struct {
     bool has_failed;
     torvyn_error error;
     torvyn_bytes message;
+    bool is_batch;
 } torvyn__call;
 
 extern torvyn__call torvyn__current;
 
 IMPORT(TYPES, "[resource-drop]buffer") void torvyn__drop_buffer(int32_t buffer);
 
+/* Adds an output of the current element of a batch. */
+void torvyn__batch_emit(torvyn_bytes content_type, const void *data, size_t size);
+void *torvyn__grow(void *items, size_t count, size_t *capacity, size_t item_bytes);
 void torvyn__free_scratch(void);
+IMPORT(TYPES, "[resource-drop]flow-context") void torvyn__drop_context(int32_t context);
 /* Marks the memory of the call as free; the next allocation reuses it. */
 void torvyn__end_call(void);
 torvyn_bytes torvyn__of(const char *text);

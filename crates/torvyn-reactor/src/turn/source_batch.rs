@@ -1,0 +1,69 @@
+//! Pulling several elements from a source in one call.
+
+use torvyn_stream::{Call, Pull};
+
+use crate::core::Core;
+use crate::node::Worker;
+use crate::shared_state::Failure;
+use crate::turn::verdict::send_one;
+
+pub(super) struct Pulled {
+    /// What counts against the turn: at least one, unless the source has nothing.
+    pub count: usize,
+    pub is_pending: bool,
+}
+
+impl Core {
+    /// Pulls at most `most` elements and sends them.
+    pub(super) fn pull_many(&mut self, index: usize, most: usize) -> Result<Pulled, Failure> {
+        let node = &mut self.nodes[index];
+        let is_counted = !node.is_carrier;
+        let left = self.edges.shared.limit().saturating_sub(self.pulled);
+        let most = if is_counted { most.min(usize::try_from(left).unwrap_or(usize::MAX)) } else { most };
+        let none = Pulled { count: 0, is_pending: true };
+        let Worker::Inline(stage) = &mut node.worker else { return Ok(none) };
+        let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
+        let counters = &self.edges.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        let started_ns = if self.timed { self.clock.now_ns() } else { 0 };
+        let outcome = stage.pull_many(most, call, &mut self.outbox);
+        let count = self.outbox.made.len();
+        if self.timed {
+            let nanos = self.clock.now_ns().saturating_sub(started_ns);
+            counters.sampled_ns.add(nanos);
+            counters.sampled_calls.add(count.max(1) as u64);
+        }
+        self.pulled += if is_counted { count as u64 } else { 0 };
+        self.send_pulled(index)?;
+        match outcome {
+            // A carrier returns its elements one by one.
+            Ok(None | Some(Pull::Ready(_) | Pull::Restored { .. })) => {}
+            Ok(Some(Pull::Pending(until))) => {
+                self.nodes[index].pending = Some(until);
+                return Ok(Pulled { count, is_pending: true });
+            }
+            Ok(Some(Pull::End(end))) => self.finish_node(index, end),
+            Err(error) => self.conclude(index, None, Err(error), attempt)?,
+        }
+        Ok(Pulled { count: count.max(1), is_pending: false })
+    }
+
+    /// Sends the outbox. An interrupt that the source requested in its last pull applies to what it sent before.
+    fn send_pulled(&mut self, index: usize) -> Result<(), Failure> {
+        let mut made = std::mem::take(&mut self.outbox.made);
+        let last = if self.edges.shared.has_requests() { made.pop() } else { None };
+        let mut result = Ok(());
+        for emission in made.drain(..) {
+            let node = &mut self.nodes[index];
+            let sent = send_one(&mut self.edges, node, index, emission, None, self.now_ns);
+            result = result.and(sent);
+        }
+        self.outbox.made = made;
+        if let Some(emission) = last {
+            self.obey_source(index)?;
+            let node = &mut self.nodes[index];
+            result = result.and(send_one(&mut self.edges, node, index, emission, None, self.now_ns));
+        }
+        result
+    }
+}

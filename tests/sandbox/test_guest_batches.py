@@ -1,0 +1,149 @@
+"""Guests with the interfaces of 0.3.0: batches and state, in C and in Python."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torvyn
+from toolchains import needs_componentize_py, needs_zig
+from torvyn.errors import InvalidInput
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.project import GuestProject
+from torvyn.sandbox.component import GuestLimits, guest_class
+from torvyn.testing import CollectingSink, ScriptedSource, check_account
+
+SOURCES = Path(__file__).parent / "c"
+TEXTS = [f"t{number}" for number in range(300)]
+NewGuest = Callable[[str], Any]
+
+pytestmark = pytest.mark.timeout(180)
+
+PYTHON = """
+import torvyn
+
+class Batched(torvyn.Processor):
+    def init(self, config):
+        self.count = 0
+
+    def process_batch(self, elements):
+        self.count += len(elements)
+        results = [text.upper() for text in elements.texts]
+        return [
+            torvyn.InvalidInput(text) if text.startswith("X")
+            else torvyn.Output(text, attributes={"size": len(elements), **element.attributes})
+            for text, element in zip(results, elements)
+        ]
+
+    def snapshot(self):
+        return {"count": self.count}
+
+    def restore(self, state):
+        self.count = state["count"]
+"""
+
+
+@pytest.fixture
+def own_cache() -> None:
+    """The compiler's cache is shared: without it the C library is compiled for every test."""
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> NewGuest:
+    def make(name: str, language: str = "c") -> Any:
+        folder = tmp_path / name
+        if language == "c":
+            shutil.copytree(SOURCES / name, folder)
+        else:
+            folder.mkdir()
+            (folder / "component.py").write_text(PYTHON)
+        made: Any = guest_class(build(GuestProject(name, folder, language)).path, name, tmp_path)()
+        made.set_limits(GuestLimits(name, max_memory_bytes=64 << 20))
+        return made
+
+    return make
+
+
+def run(component: Any, texts: list[Any], **policy: Any) -> tuple[torvyn.Flow, CollectingSink]:
+    flow, sink = torvyn.Flow(), CollectingSink()
+    flow.add("source", ScriptedSource(texts))
+    flow.add("guest", component, **policy)
+    flow.add("sink", sink)
+    flow.connect("source", "guest").connect("guest", "sink").run()
+    check_account(flow.statistics)
+    return flow, sink
+
+
+@needs_zig
+def test_a_c_guest_takes_batches_in_order_and_every_copy_is_counted(guest: NewGuest) -> None:
+    flow, sink = run(guest("counting"), TEXTS)
+
+    assert sink.texts == [f"{text}{at}" for at, text in enumerate(TEXTS, 1)]
+    copies = flow.statistics.nodes["guest"].copies
+    assert (copies["host-to-guest"], copies["guest-to-host"]) == (len(TEXTS), len(TEXTS))
+    assert sum(copies.values()) == 2 * len(TEXTS)
+
+
+@needs_zig
+def test_an_element_that_fails_inside_a_batch_fails_alone_with_its_own_message(
+    guest: NewGuest, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow, sink = run(guest("picky"), ["a", "xb", "c", "xd", "e"] * 20, on_error="skip")
+
+    assert sink.texts == ["a", "c", "e"] * 20
+    assert flow.statistics.nodes["guest"].failed == 40
+    assert "rejected b" in caplog.text
+
+
+@needs_zig
+def test_elements_of_several_content_types_keep_their_types(guest: NewGuest) -> None:
+    texts = [torvyn.Output(f"{at}", content_type=f"text/{at % 3}") for at in range(60)]
+
+    _, sink = run(guest("counting"), texts)
+
+    assert len(sink.texts) == 60
+
+
+@needs_zig
+def test_a_guest_continues_with_the_state_of_another_one(guest: NewGuest) -> None:
+    first = guest("counting")
+    first.init("")
+    first.restore((41).to_bytes(8, "little"))
+    state = first.snapshot()
+    second = type(first)()
+    second.init("")
+    second.restore(state)
+
+    assert second.snapshot() == (41).to_bytes(8, "little")
+    with pytest.raises(InvalidInput, match="this is not a count"):
+        second.restore(b"?")
+    first.teardown()
+    second.teardown()
+
+
+@needs_zig
+def test_a_guest_without_state_has_no_snapshot(guest: NewGuest) -> None:
+    assert not hasattr(guest("picky"), "snapshot")
+
+
+@needs_componentize_py
+def test_a_python_guest_gets_batches_with_attributes_and_keeps_its_state(guest: NewGuest) -> None:
+    component = guest("batched", "python")
+    flow = torvyn.Flow()
+    flow.add("guest", component, on_error="skip")
+    texts = [*TEXTS[:40], "xy"]
+
+    got = flow.feed([torvyn.Output(text, attributes={"x": 1}) for text in texts])
+    got += flow.finish()
+
+    assert [element.text for element in got] == [text.upper() for text in TEXTS[:40]]
+    assert max(element.attributes["size"] for element in got) > 1
+    assert {element.attributes["x"] for element in got} == {1}
+    component.init("")
+    component.restore(b'j{"count": 7}')
+    assert component.snapshot() == b'j{"count": 7}'
+    component.teardown()
