@@ -9,9 +9,9 @@ from nats_server import add_stream, ask, needs_nats_server, publish, stored, tex
 from waiting import PATIENCE_S, eventually, pull
 
 import torvyn
-from torvyn import Element
+from torvyn import Element, InvalidInput
 from torvyn.components.builtin.sink_nats import Nats as NatsSink
-from torvyn.contract import Context, InvalidInput
+from torvyn.contract import Context
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 
