@@ -13,8 +13,8 @@ from torvyn.observe.spans import Span, Tracer
 from torvyn.protocol.traceparent import begin
 
 if TYPE_CHECKING:
-    from torvyn.observe.otlp import OtlpExporter
     from torvyn.link.plan import TelemetryPlan
+    from torvyn.observe.otlp import OtlpExporter
     from torvyn.reactor import Flow, Statistics
 
 _CLOSE_S: Final = 4.0
