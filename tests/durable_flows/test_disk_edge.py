@@ -208,6 +208,28 @@ def test_a_failing_disk_degrades_the_flow_and_acknowledges_nothing(
     assert source.acknowledged == 500
 
 
+def test_the_backlog_is_delivered_while_the_disk_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # More than waits in memory, so that most of it is read back.
+    items = [f"{number:05}" + "x" * 1000 for number in range(4000)]
+    source, sink = AckSource(items), GatedSink()
+    flow = disk_flow(source, sink)
+    flow.start()
+    wait_until(lambda: source.acknowledged == 4000)
+
+    def fail(self: DurableStore, transaction: object) -> object:
+        raise StoreUnavailable("full", "no space left on the disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DurableStore, "commit", fail)
+        sink.gate.set()
+        wait_until(lambda: len(sink.texts) == 4000)
+    flow.wait()
+    assert sink.texts == items
+    check_account(flow)
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_every_ending_leaves_the_rest_for_the_next_run(seed: int) -> None:
     rng = random.Random(seed)

@@ -130,24 +130,35 @@ class CarrierThread:
     # One round
 
     def round(self) -> None:
-        """Commits what waits, and supplies the readers."""
+        """Commits what waits, and supplies the readers. A disk that takes nothing can often still
+        be read, so that the readers make room: a failure does not end the round."""
+        failure: StoreUnavailable | None = None
+        for work in (self._commit_all, self._supply_readers, self._save_sources, self._tidy):
+            try:
+                work()
+            except StoreUnavailable as error:
+                failure = failure or error
+        self._request_cuts()
+        if failure is not None:
+            raise failure
+
+    def _commit_all(self) -> None:
+        self._collect_settled()
+        if time.monotonic() < self._retry_at_s:
+            # The disk has failed: what is settled still makes room.
+            self._commit_settled()
+            return
         for edge in self._edges:
             if not self._is_by_checkpoint(edge.wired.writer):
                 edge.take()
-        self._collect_settled()
-        if time.monotonic() >= self._retry_at_s:
-            self._commit_batches()
-            for segment in list(self._cuts):
-                self._commit_cut(segment)
-        else:
-            # The disk has failed: what is settled still makes room.
-            self._commit_settled()
+        self._commit_batches()
+        for segment in list(self._cuts):
+            self._commit_cut(segment)
+
+    def _supply_readers(self) -> None:
         for edge in self._edges:
             edge.refill()
             edge.finish_if_drained()
-        self._request_cuts()
-        self._save_sources()
-        self._tidy()
 
     def _tidy(self) -> None:
         """Expires what is too old, and gives unused space back, while nothing else is committed."""
