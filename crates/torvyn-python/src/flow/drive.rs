@@ -15,6 +15,9 @@ use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
 use crate::symbols::Symbols;
 
+/// Hosted flows let other threads of Python run after so many turns, of about 100 us each.
+const TURNS_ATTACHED: u32 = 8;
+
 /// Native flows run detached for this long between checks for signals.
 const DETACHED_SLICE: Duration = Duration::from_millis(5);
 
@@ -31,6 +34,7 @@ impl NativeFlow {
 
     /// Runs turns until the flow is over, has an output, or must wait and may not.
     pub fn drive_turns(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<TurnStatus> {
+        let mut turns = 0_u32;
         loop {
             let status = if self.flow.hosted {
                 self.flow.run_turn(false, until_output)
@@ -38,7 +42,14 @@ impl NativeFlow {
                 py.detach(|| self.run_slice(until_output))
             };
             match status.ok_or_else(busy)? {
-                Status::Again if wait => py.check_signals()?,
+                Status::Again if wait => {
+                    turns = turns.wrapping_add(1);
+                    if self.flow.hosted && turns.is_multiple_of(TURNS_ATTACHED) {
+                        // Native stages run no bytecode, which is where Python lets other threads have a turn.
+                        py.detach(|| ());
+                    }
+                    py.check_signals()?;
+                }
                 Status::Parked(due_ns) if wait => self.wait(py, due_ns)?,
                 status => return Ok(turn_status(status)),
             }
