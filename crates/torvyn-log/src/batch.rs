@@ -9,8 +9,6 @@
 //! Numbers are little-endian. Times are Unix time. The sequence numbers of a batch follow from its first one, which
 //! the carrier keeps next to the batch.
 
-#[cfg(test)]
-use torvyn_stream::ErrorKind;
 use torvyn_stream::{ContentName, Element, Emission, Foreign, Payload, StageError};
 
 use crate::varint::{put, put_signed, take, take_bytes, take_signed};
@@ -176,21 +174,6 @@ fn decode_one<'a>(rest: &mut &'a [u8], last_ns: &mut i64) -> Option<Stored<'a>> 
     };
     let payload = take_bytes(rest, len)?;
     Some(Stored { time_ns: *last_ns, keep: flags & KEEP != 0, name, attributes, payload })
-}
-
-/// For elements without attributes.
-#[cfg(test)]
-pub struct NoAttributes;
-
-#[cfg(test)]
-impl Attributes for NoAttributes {
-    fn encode(&self, _companion: &Foreign, _out: &mut Vec<u8>) -> Result<(), StageError> {
-        Err(StageError::new(ErrorKind::Internal, "attributes cannot be stored here"))
-    }
-
-    fn decode(&self, _stored: &[u8], _marks: Marks) -> Option<Foreign> {
-        None
-    }
 }
 
 #[cfg(test)]

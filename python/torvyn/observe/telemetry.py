@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from torvyn.errors import TorvynError
 from torvyn.observe.metrics import flow_metrics, process_metrics
-from torvyn.observe.otlp import OtlpExporter
 from torvyn.observe.spans import Span, Tracer
 from torvyn.protocol.traceparent import begin
 
 if TYPE_CHECKING:
     from torvyn.link.plan import TelemetryPlan
+    from torvyn.observe.otlp import OtlpExporter
     from torvyn.reactor import Flow, Statistics
 
 _CLOSE_S: Final = 4.0
@@ -23,6 +23,9 @@ _CLOSE_S: Final = 4.0
 
 def make_exporter(plan: TelemetryPlan, name: str) -> OtlpExporter:
     """`name` is the process's: two with the same name cannot share a spool."""
+    # Imported here: a process that exports nothing needs neither the exporter nor SQLite.
+    from torvyn.observe.otlp import OtlpExporter
+
     exporter = OtlpExporter(
         plan.endpoint,
         protocol=plan.protocol,
