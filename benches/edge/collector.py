@@ -129,7 +129,7 @@ class Collector:
         self._parse()
         return self._warm > 0
 
-    def wait_for(self, expected: range, limit_s: float, quiet_s: float = 30.0) -> bool:
+    def wait_for(self, expected: range, limit_s: float, quiet_s: float = 12.0) -> bool:
         """Whether all of them arrived before the limit, or before nothing new came for so long."""
         until = time.monotonic() + limit_s
         missing = set(expected)

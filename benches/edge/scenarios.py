@@ -139,7 +139,7 @@ def live_kills(peer: Peer, count: int, rate: float, kills: int, seed: int) -> di
             starts_us.append(now_us())
             process.start()
         sending.wait()
-        collector.wait_for(range(count), LIMIT_S, quiet_s=20)
+        collector.wait_for(range(count), LIMIT_S)
         delivered = collector.delivered()
     return account(delivered, range(count)).data() | {
         "repeated_per_kill": repeated_since(delivered, starts_us),
