@@ -127,6 +127,11 @@ class CarrierThread:
             pause_s = min(pause_s, CUT_S)
         return pause_s
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for the flow. From any thread."""
+        return not self._requested and all(edge.is_idle for edge in self._edges)
+
     # One round
 
     def round(self) -> None:

@@ -68,6 +68,13 @@ class DiskEdge:
     def attach(self, writer: NodeHandle, reader: NodeHandle) -> None:
         self.writer, self.reader = writer, reader
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything is durable, and the reader has what it can take."""
+        is_stored = not self.log.pending[0] and not self.waits
+        is_read = self._next >= self.store.next_sequence(self.name) or self.log.waiting[0] > 0
+        return is_stored and is_read
+
     # From the writer to the store
 
     def take(self) -> None:

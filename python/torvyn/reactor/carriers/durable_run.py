@@ -117,6 +117,11 @@ class DurableRun:
 
         threading.Thread(target=wait, name="torvyn-drain", daemon=True).start()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to become durable, or to be read back."""
+        return self._thread is None or self._thread.is_idle
+
     def finish(self, is_completed: bool) -> None:
         """Commits what is left; afterwards the last acknowledgements can be delivered."""
         thread, self._thread = self._thread, None

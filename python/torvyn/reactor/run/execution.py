@@ -302,8 +302,10 @@ class Execution:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every offloaded stage waits for something from outside."""
-        return all(runner.is_idle for runner in self.runners)
+        """Whether every offloaded stage waits for something from outside, and everything that was
+        handed over is durable."""
+        is_stored = self.durable is None or self.durable.is_idle
+        return is_stored and all(runner.is_idle for runner in self.runners)
 
     @property
     def state(self) -> FlowState:
