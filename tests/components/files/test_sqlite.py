@@ -16,7 +16,7 @@ import torvyn
 from torvyn import Element, Fatal, InvalidInput, Unavailable
 from torvyn.components.builtin.sink_sqlite import SQLite as SQLiteSink
 from torvyn.components.builtin.source_sqlite import SQLite as SQLiteSource
-from torvyn.contract import Pending
+from torvyn.contract import Context, Pending
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 
@@ -108,8 +108,9 @@ def test_a_key_may_update_what_is_stored(sink, path):
 
 
 def numbered(epoch, *sequences):
+    context = Context("run", "main", "trace", epoch=epoch)
     return [
-        Element(f'{{"n": {sequence}}}', sequence=sequence, attributes={"epoch": epoch})
+        Element(f'{{"n": {sequence}}}', sequence=sequence, context=context)
         for sequence in sequences
     ]
 
