@@ -92,11 +92,11 @@ def test_one_element_is_hit_and_the_count_begins_anew(flow: Flows, how: str) -> 
     texts = list(counting.text())
     guest = counting.statistics.nodes["count"].guest
     assert guest is not None
-    # In a batch, the trap also takes the count of the elements before it, and happens once more
-    # when they are given to the new instance one by one.
-    was_in_batch = guest.traps == 2
-    assert texts == (["x", "x", "x"] if was_in_batch else ["x", "xx", "x"])
-    assert guest.traps == guest.state_lost == guest.replaced == 1 + was_in_batch
+    # In a batch, the trap also takes the count from before the batch, and happens once more when
+    # the elements are given to the new instance one by one.
+    assert texts in (["x", "xx", "x"], ["x", "x", "x"])
+    assert guest.traps == guest.state_lost == guest.replaced
+    assert guest.traps in (1, 2)
 
 
 def test_a_limit_is_named_in_the_error(wasm: Path, tmp_path: Path) -> None:
