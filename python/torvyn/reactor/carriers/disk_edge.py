@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from torvyn._native import BatchReceipts, Bell, EdgeLog
 from torvyn.durable import Append, DurableStore, LogOptions, LostRange, Transaction
+from torvyn.reactor.carriers.supplied_rows import SuppliedRows
 from torvyn.reactor.carriers.wired_plan import DurableEdge
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ class DiskEdge:
         """The first element that was not supplied from the backlog."""
         self._live_rows: dict[int, int] = {}
         """Rows that were supplied ahead of the backlog: their first and last elements."""
-        self._unsettled: dict[int, int] = {}
-        """With `live-first`: by the first element of a row, how many of its are not settled."""
-        self._rows: list[tuple[int, int, int]] = []
-        """With `live-first`: the first element of each row, and what was supplied of it."""
+        self._supplied = SuppliedRows()
         self._is_finished = False
 
     def open(self, store: DurableStore, bell: Bell, pauses: bool) -> None:
@@ -151,8 +149,7 @@ class DiskEdge:
 
     def _note_row(self, first: int, start: int, count: int) -> None:
         if self.is_live_first:
-            self._unsettled[first] = count
-            self._rows.append((first, start, count))
+            self._supplied.add(first, start, count)
 
     def finish_if_drained(self) -> None:
         """Ends the reader's stream when the writer has ended and everything was supplied."""
@@ -174,23 +171,12 @@ class DiskEdge:
         if not self.is_live_first:
             transaction.acknowledged = {**transaction.acknowledged, self.name: runs[-1][1]}
             return
-        left = self._count_settled(runs)
-        done = [row for row, count in left.items() if count == 0]
+        done = self._supplied.done_after(runs)
         if done:
             transaction.settled_rows = {**transaction.settled_rows, self.name: done}
 
     def settle(self, runs: list[tuple[int, int]]) -> None:
         """The transaction is durable."""
-        if not self.is_live_first or not runs:
-            return
-        self._unsettled = {row: count for row, count in self._count_settled(runs).items() if count}
-        self._rows = [each for each in self._rows if each[0] in self._unsettled]
-
-    def _count_settled(self, runs: list[tuple[int, int]]) -> dict[int, int]:
-        """By row, how many elements are not settled after these runs."""
-        left = dict(self._unsettled)
-        for first, last in runs:
-            for row, start, count in self._rows:
-                both = min(last, start + count - 1) - max(first, start) + 1
-                left[row] -= max(both, 0)
-        return left
+        if self.is_live_first:
+            for row in self._supplied.settle(runs):
+                self._live_rows.pop(row, None)
