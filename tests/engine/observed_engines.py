@@ -59,7 +59,18 @@ def background_tasks() -> set[asyncio.Task[object]]:
     async def look() -> set[asyncio.Task[object]]:
         return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
 
-    return asyncio.run_coroutine_threadsafe(look(), background_loop()).result(SOON_S)
+    tasks = asyncio.run_coroutine_threadsafe(look(), background_loop()).result(SOON_S)
+    return tasks - _before
+
+
+_before: set[asyncio.Task[object]] = set()
+"""What tests of other components left on the loop, which every test of this process shares."""
+
+
+def note_background_tasks() -> None:
+    """What the loop has to do now is none of the next test's business."""
+    _before.clear()
+    _before.update(background_tasks())
 
 
 def wait_until(is_true: Callable[[], bool]) -> None:
