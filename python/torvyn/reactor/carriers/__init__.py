@@ -4,7 +4,8 @@ wired_plan      the Plan with the two ends of every durable edge as nodes, and i
 edge_ends       the two ends of an edge, as components
 disk_edge       what one edge has stored, supplied and settled
 supplied_rows   what is settled of the rows that were read back
-carrier_thread  commits batches and checkpoints, and reads the backlog
+committer       makes batches, positions and checkpoints durable together
+carrier_thread  decides what is committed when, and reads the backlog
 checkpoints     saves and restores the states of components
 edge_account    the statistics of a durable edge
 durable_run     all of it, for one run of a flow

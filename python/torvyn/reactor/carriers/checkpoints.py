@@ -57,6 +57,13 @@ class Checkpoints:
             for segment in range(len(wired.segments))
         ]
         """For each segment, whether its sources are acknowledged by its checkpoints."""
+        has_states = {
+            of
+            for of, each in zip(wired.segment_of, runners, strict=True)
+            if has_state(each.component)
+        }
+        self.source_segments = [at for at in sorted(has_states) if not self.by_checkpoint[at]]
+        """The segments where only sources that wait for acknowledgements have a state."""
 
     def nodes(self, segment: int) -> list[tuple[int, Runner]]:
         """The nodes of a segment, with their numbers."""
@@ -78,9 +85,6 @@ class Checkpoints:
                 state = runner.component.snapshot()  # type: ignore[attr-defined]
                 states[runner.node.name] = encode(runner.node.name, state)
         return Checkpoint(self._wired.segments[segment], self.shape(segment), states)
-
-    def has_states(self, segment: int) -> bool:
-        return any(has_state(runner.component) for _, runner in self.nodes(segment))
 
     def empty(self, segment: int) -> Checkpoint:
         """What a flow leaves that has ended in order: the next run starts afresh."""

@@ -33,9 +33,10 @@ class TakenBatch:
 
 
 class DiskEdge:
-    def __init__(self, wired: DurableEdge) -> None:
+    def __init__(self, wired: DurableEdge, writer_segment: int, reader_segment: int) -> None:
         self.name = wired.log
         self.wired = wired
+        self.writer_segment, self.reader_segment = writer_segment, reader_segment
         self.options = LogOptions(
             wired.edge.max_bytes,
             wired.edge.max_age_s,

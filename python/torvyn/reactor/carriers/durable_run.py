@@ -17,6 +17,7 @@ from torvyn.durable import DurableStore, LogStatistics
 from torvyn.link.plan import Plan
 from torvyn.reactor.carriers.carrier_thread import CarrierThread
 from torvyn.reactor.carriers.checkpoints import Checkpoints, shape_changed
+from torvyn.reactor.carriers.committer import Committer
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan, wire
 
@@ -36,7 +37,10 @@ class DurableRun:
     def __init__(self, plan: Plan, is_fresh: bool) -> None:
         self.wired: WiredPlan = wire(plan)
         self._is_fresh = is_fresh
-        self._edges = [DiskEdge(edge) for edge in self.wired.edges]
+        segment = self.wired.segment
+        self._edges = [
+            DiskEdge(edge, segment(edge.writer), segment(edge.reader)) for edge in self.wired.edges
+        ]
         self._bell = Bell()
         self._store: DurableStore | None = None
         self._thread: CarrierThread | None = None
@@ -75,16 +79,17 @@ class DurableRun:
         by_name = {runner.node.name: runner for runner in runners}
         for edge in self._edges:
             by_checkpoint = self._checkpoints.by_checkpoint
-            edge.open(
-                store, self._bell, pauses=not by_checkpoint[self.wired.segment(edge.wired.writer)]
-            )
+            edge.open(store, self._bell, pauses=not by_checkpoint[edge.writer_segment])
             writer: Any = by_name[edge.wired.writer].component
             reader: Any = by_name[edge.wired.reader].component
             writer.log = reader.log = edge.log
             reader.rate = float(edge.wired.edge.drain_rate or 0)
-            reader.by_checkpoint = by_checkpoint[self.wired.segment(edge.wired.reader)]
+            reader.by_checkpoint = by_checkpoint[edge.reader_segment]
         interval_s = self.plan.checkpoint_s or 1.0
-        self._thread = CarrierThread(self.wired, self._edges, store, self._bell, interval_s)
+        committer = Committer(self._edges, store)
+        self._thread = CarrierThread(
+            self.wired, self._edges, committer, self._checkpoints, self._bell, interval_s
+        )
 
     def restore(self) -> None:
         """Gives initialized components their last states."""
@@ -100,7 +105,7 @@ class DurableRun:
         for edge in self._edges:
             edge.log.set_offset(time.time_ns() - native.now_ns)
         self._is_started = True
-        self._thread.start(native, self._checkpoints)
+        self._thread.start(native)
 
     def drain(self, cancel: Callable[[], None]) -> None:
         """Saves everything at rest, then cancels the flow: a new run continues from there."""

@@ -1,0 +1,127 @@
+"""Makes batches, settled positions and checkpoints of a flow durable, together.
+
+Every commit takes along everything that is settled by then, so one `fsync` serves all of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from torvyn.durable import Append, Checkpoint, DurableStore, LostRange, Transaction
+from torvyn.reactor.carriers.disk_edge import DiskEdge
+
+logger = logging.getLogger("torvyn.durable")
+
+Runs: TypeAlias = list[tuple[int, int]]
+"""First and last sequence numbers, in order."""
+NO_RUNS: Final[Mapping[str, Runs]] = MappingProxyType({})
+
+SETTLE_S: Final = 0.02
+"""Settled positions alone are committed at most so often; a crash repeats what came since."""
+TIDY_S: Final = 10.0
+"""How long nothing is committed before the store is tidied."""
+
+
+class Committer:
+    """All methods raise `StoreUnavailable`, and then nothing was made durable."""
+
+    def __init__(self, edges: Sequence[DiskEdge], store: DurableStore) -> None:
+        self._edges = edges
+        self._store = store
+        self._runs: dict[str, Runs] = {}
+        """By log: what was settled and is not durable yet."""
+        self._committed_at_s = self._tidied_at_s = time.monotonic()
+        self.commits = 0
+
+    @property
+    def has_settled(self) -> bool:
+        return bool(self._runs)
+
+    def collect_settled(self) -> None:
+        for edge in self._edges:
+            if runs := edge.log.take_settled():
+                self._runs.setdefault(edge.name, []).extend(runs)
+
+    def commit_settled(self, *, at_once: bool = False) -> None:
+        """Commits what is settled, if there is any and the last commit is some time ago."""
+        is_due = at_once or time.monotonic() - self._committed_at_s >= SETTLE_S
+        if self._runs and is_due:
+            self._commit(Transaction())
+
+    def commit_batches(
+        self,
+        edges: Sequence[DiskEdge],
+        checkpoint: Checkpoint | None = None,
+        runs: Mapping[str, Runs] = NO_RUNS,
+    ) -> None:
+        """Commits the batches that wait on these edges, with a checkpoint and what was read up to
+        it. If they take more than one transaction, a crash in between repeats elements and loses
+        none: the checkpoint comes with the last."""
+        *early, last = self._groups(edges) or [[]]
+        for appends in early:
+            self._commit_appends(edges, Transaction(appends=appends))
+        if last or checkpoint is not None or any(runs.values()):
+            transaction = Transaction(appends=last, checkpoint=checkpoint)
+            self._commit_appends(edges, transaction, runs)
+
+    def tidy(self) -> None:
+        """Expires what is too old, and gives unused space back, while nothing else is committed."""
+        now_s = time.monotonic()
+        if now_s - max(self._committed_at_s, self._tidied_at_s) >= TIDY_S:
+            self._tidied_at_s = now_s
+            _report_lost(self._store.tidy())
+
+    def _groups(self, edges: Sequence[DiskEdge]) -> list[list[Append]]:
+        """The batches that wait, in groups that fit into one transaction."""
+        groups: list[list[Append]] = []
+        size_bytes = 0
+        limit_bytes = min((self._store.max_row_bytes(edge.name) for edge in edges), default=0)
+        for append in (batch.append for edge in edges for batch in edge.waits):
+            size_bytes += len(append.body)
+            if not groups or size_bytes > limit_bytes:
+                groups.append([])
+                size_bytes = len(append.body)
+            groups[-1].append(append)
+        return groups
+
+    def _commit_appends(
+        self,
+        edges: Sequence[DiskEdge],
+        transaction: Transaction,
+        runs: Mapping[str, Runs] = NO_RUNS,
+    ) -> None:
+        lost = self._commit(transaction, runs)
+        for edge in edges:
+            edge.commit_done(transaction.appends, lost)
+
+    def _commit(
+        self, transaction: Transaction, cut_runs: Mapping[str, Runs] = NO_RUNS
+    ) -> list[LostRange]:
+        runs = {
+            edge.name: [*self._runs.get(edge.name, ()), *cut_runs.get(edge.name, ())]
+            for edge in self._edges
+        }
+        for edge in self._edges:
+            edge.add_settled(transaction, runs[edge.name])
+        lost = self._store.commit(transaction)
+        self._runs, self._committed_at_s = {}, time.monotonic()
+        self.commits += 1
+        for edge in self._edges:
+            edge.settle(runs[edge.name])
+        _report_lost(lost)
+        return lost
+
+
+def _report_lost(lost: Sequence[LostRange]) -> None:
+    for each in lost:
+        logger.warning(
+            "%d elements of `%s` were lost (%s)",
+            each.count,
+            each.log,
+            each.reason,
+            extra={"event": "edge.lost", "first": each.first, "last": each.last},
+        )
