@@ -15,8 +15,10 @@ use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
 use crate::symbols::Symbols;
 
-/// Hosted flows let other threads of Python run after so many turns, of about 100 us each.
-const TURNS_ATTACHED: u32 = 8;
+/// How long a hosted flow runs before it lets other threads of Python run. A thread that waits asks for its turn after
+/// the 5 ms of Python's switch interval, and is certain to get it only once it has asked. Every release before that
+/// makes it wait for the 5 ms again, because the flow takes the interpreter back before the thread has woken up.
+const ATTACHED_SLICE: Duration = Duration::from_micros(5_500);
 
 /// Native flows run detached for this long between checks for signals.
 const DETACHED_SLICE: Duration = Duration::from_millis(5);
@@ -34,7 +36,7 @@ impl NativeFlow {
 
     /// Runs turns until the flow is over, has an output, or must wait and may not.
     pub fn drive_turns(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<TurnStatus> {
-        let mut turns = 0_u32;
+        let mut attached = Instant::now();
         loop {
             let status = if self.flow.hosted {
                 self.flow.run_turn(false, until_output)
@@ -43,14 +45,17 @@ impl NativeFlow {
             };
             match status.ok_or_else(busy)? {
                 Status::Again if wait => {
-                    turns = turns.wrapping_add(1);
-                    if self.flow.hosted && turns.is_multiple_of(TURNS_ATTACHED) {
+                    if self.flow.hosted && attached.elapsed() >= ATTACHED_SLICE {
                         // Native stages run no bytecode, which is where Python lets other threads have a turn.
                         py.detach(|| ());
+                        attached = Instant::now();
                     }
                     py.check_signals()?;
                 }
-                Status::Parked(due_ns) if wait => self.wait(py, due_ns)?,
+                Status::Parked(due_ns) if wait => {
+                    self.wait(py, due_ns)?;
+                    attached = Instant::now();
+                }
                 status => return Ok(turn_status(status)),
             }
         }
