@@ -30,9 +30,8 @@ class SuppliedRows:
         done = sorted(self._rows[start] for start, count in left.items() if count == 0)
         ranges: list[tuple[int, int]] = []
         for first, last in done:
-            if ranges and ranges[-1][1] + 1 == first:
-                first = ranges.pop()[0]
-            ranges.append((first, last))
+            follows = bool(ranges) and ranges[-1][1] + 1 == first
+            ranges.append((ranges.pop()[0] if follows else first, last))
         return ranges
 
     def settle(self, runs: Iterable[tuple[int, int]]) -> list[int]:
