@@ -18,6 +18,7 @@ __all__ = [
     "Batch",
     "ChunkParser",
     "CompiledComponent",
+    "Database",
     "Element",
     "EventParser",
     "FileParser",
@@ -117,6 +118,38 @@ class BatchReceipts:
     """The receipts of a batch; without `settle` its elements are never acknowledged."""
 
     def settle(self) -> None: ...
+
+@final
+class Database:
+    """An SQLite database. Errors are `sqlite3.Error` with an `sqlite_errorcode`."""
+
+    def __new__(
+        cls,
+        path: str | PathLike[str],
+        *,
+        mark: str | PathLike[str] | None = None,
+        is_read_only: bool = False,
+    ) -> Self: ...
+    def execute(
+        self, sql: str, values: tuple[Any, ...] | None = None, *, is_quick: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """One that `is_quick` only touches memory, and keeps the interpreter."""
+
+    def page(
+        self, sql: str, values: tuple[Any, ...], max_bytes: int
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        """Rows until their blobs have so many bytes, and whether those were all. What cannot be
+        read ends the page; it raises when it comes first."""
+
+    def commit(self, mark: bytes | None = None) -> None:
+        """Commits, and then writes the mark to its file, unsynced."""
+
+    @property
+    def wal_pages(self) -> int: ...
+    @property
+    def in_transaction(self) -> bool: ...
+    def serialize(self) -> bytes: ...
+    def close(self) -> None: ...
 
 @final
 class EdgeLog:

@@ -8,22 +8,25 @@ never ends it: nothing is acknowledged before it is durable, and what waits is t
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from torvyn._native import Bell, NativeFlow
 from torvyn.components.connection import Backoff
 from torvyn.durable import Checkpoint, StoreUnavailable
 from torvyn.reactor.carriers.checkpoints import Checkpoints
-from torvyn.reactor.carriers.committer import SETTLE_S, Committer, Runs
-from torvyn.reactor.carriers.disk_edge import DiskEdge
+from torvyn.reactor.carriers.committer import SETTLE_S, Committer, Cut
+from torvyn.reactor.carriers.disk_edge import BUFFER_BYTES, DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan
 
 logger = logging.getLogger("torvyn.durable")
 
+COMMIT_S: Final = 0.004
+"""The shortest time between the beginnings of two commits. Each costs the processor and the disk as
+much as some hundred elements do."""
 IDLE_S: Final = 0.25
 """The longest time between two looks at what is settled and what has expired."""
 CUT_S: Final = 0.05
@@ -33,18 +36,6 @@ SOURCE_STATE_S: Final = 5.0
 FULL_PAUSE_S: Final = 0.01
 """How long a full log is left to its reader."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 5.0
-
-
-@dataclass(slots=True)
-class Cut:
-    """A segment at rest: what becomes durable together."""
-
-    segment: int
-    checkpoint: Checkpoint
-    issued: dict[int, int]
-    """By source: how many elements it had emitted."""
-    runs: dict[str, Runs] = field(default_factory=dict)
-    """By log: what the segment has read."""
 
 
 class CarrierThread:
@@ -82,19 +73,20 @@ class CarrierThread:
 
     def start(self, native: NativeFlow) -> None:
         self._native = native
-        self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), time.monotonic())
+        # At once: a source that begins at the end of a file must begin there after a kill, too.
+        self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), -math.inf)
         for edge in self._edges:
-            writer, reader = edge.wired.writer, edge.wired.reader
-            edge.attach(
-                native.node(self._wired.index(writer)), native.node(self._wired.index(reader))
-            )
+            ends = (edge.wired.writer, edge.wired.reader)
+            edge.attach(*(native.node(self._wired.index(end)) for end in ends))
         self._supply_readers()
+        self._bell.ring()
         self._thread = threading.Thread(target=self._run, name="torvyn-carrier", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._is_stopping:
             self._bell.wait(self._pause_s())
+            self._linger()
             if self._is_stopping:
                 return
             commits = self._committer.commits
@@ -115,6 +107,14 @@ class CarrierThread:
         is_moving = any(edge.log.unsettled for edge in self._edges)
         pause_s = SETTLE_S if self._committer.has_settled or is_moving else IDLE_S
         return min(pause_s, CUT_S) if any(self._checkpoints.by_checkpoint) else pause_s
+
+    def _linger(self) -> None:
+        """Leaves some time between two commits, in which more elements come to share the next."""
+        while (left_s := self._committer.began_at_s + COMMIT_S - time.monotonic()) > 0:
+            is_full = any(edge.log.pending[1] >= BUFFER_BYTES for edge in self._edges)
+            if is_full or self._is_stopping:
+                return
+            self._bell.wait(left_s)
 
     @property
     def is_idle(self) -> bool:

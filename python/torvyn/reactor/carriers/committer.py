@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -26,6 +27,18 @@ TIDY_S: Final = 10.0
 """How long nothing is committed before the store is tidied."""
 
 
+@dataclass(slots=True)
+class Cut:
+    """A segment at rest: what becomes durable together."""
+
+    segment: int
+    checkpoint: Checkpoint
+    issued: dict[int, int]
+    """By source: how many elements it had emitted."""
+    runs: dict[str, Runs] = field(default_factory=dict)
+    """By log: what the segment has read."""
+
+
 class Committer:
     """All methods raise `StoreUnavailable`, and then nothing was made durable."""
 
@@ -35,6 +48,8 @@ class Committer:
         self._runs: dict[str, Runs] = {}
         """By log: what was settled and is not durable yet."""
         self._committed_at_s = self._tidied_at_s = time.monotonic()
+        self.began_at_s = 0.0
+        """When the last commit began."""
         self.commits = 0
 
     @property
@@ -107,6 +122,7 @@ class Committer:
         }
         for edge in self._edges:
             edge.add_settled(transaction, runs[edge.name])
+        self.began_at_s = time.monotonic()
         lost = self._store.commit(transaction)
         self._runs, self._committed_at_s = {}, time.monotonic()
         self.commits += 1
