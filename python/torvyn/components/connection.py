@@ -71,6 +71,10 @@ class Connection:
         self._away_s = 0.0
 
     @property
+    def address(self) -> str:
+        return self._address
+
+    @property
     def is_connected(self) -> bool:
         return self._state is ConnectionState.CONNECTED
 
