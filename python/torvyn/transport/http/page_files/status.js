@@ -80,7 +80,8 @@ function stream(held) {
   if (held.ttft_s !== undefined) figures.push(["first token", seconds(held.ttft_s)]);
   if (held.duration_s !== undefined) figures.push(["for", seconds(held.duration_s)]);
   for (const { node, state, reason } of held.connections) {
-    figures.push([node, state === "waiting" ? `no connection: ${reason}` : state]);
+    const isAway = state === "waiting" || state === "rejected";
+    figures.push([node, isAway ? `${state}: ${reason}` : state]);
   }
   return card(held.flow, `${held.id} · ${held.dialect}`, figures);
 }
