@@ -51,6 +51,19 @@ def change_shape(folder: Path) -> None:
     torvyn.Flow.from_plan(replace(flow.plan, state_dir=str(folder))).run()
 
 
+class Forgetful(torvyn.Source):
+    def pull(self) -> None:
+        return None
+
+    def acknowledge(self, count: int) -> None:
+        pass
+
+
+def collect_unsafely(folder: Path) -> None:
+    collect = torvyn.aggregator(lambda element: None)
+    torvyn.Flow(Forgetful(), collect, torvyn.sink(print)).run()
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "durable.damaged": lambda folder: fail(folder, not_a_store("it is empty")),
     "durable.disk-failed": open_below_a_file,
@@ -61,4 +74,5 @@ CASES: dict[str, Callable[[Path], object]] = {
     "durable.log-full": append_too_much,
     "durable.row-too-large": append_too_large,
     "durable.shape-changed": change_shape,
+    "durable.unsafe-aggregator": collect_unsafely,
 }

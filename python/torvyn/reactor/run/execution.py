@@ -24,6 +24,7 @@ from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception
 from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.run import native_flow
+from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
 from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
@@ -143,6 +144,8 @@ class Execution:
     async def _init_components(self, driver: BlockingDriver | AsyncDriver) -> None:
         if self.durable is not None:
             self.durable.open(self.runners)
+        else:
+            check_aggregators(self.plan, self.runners)
         await self.lifecycle.init(driver)
         if self.durable is not None:
             self.durable.restore()
