@@ -23,11 +23,13 @@ class DrivenSink:
         self.sink = Http()
         self.sink.init(config_text({"url": url, "device": "dev", **config}))
         self.delays = []
+        self.on_delay = lambda: None
         uplink = self.sink._uplink
         next_delay_s = uplink._backoff.next_delay_s
 
         def record(at_least_s=0.0):
             self.delays.append(at_least_s)
+            self.on_delay()
             next_delay_s(at_least_s)
             return 0.0
 
