@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +39,14 @@ def append_too_large(folder: Path) -> None:
 def open_below_a_file(folder: Path) -> None:
     (folder / "file").touch()
     DurableStore.open(folder / "file" / "flow.db", SMALL)
+
+
+def open_newer(folder: Path) -> None:
+    DurableStore.open(folder / "flow.db", SMALL).close()
+    with closing(sqlite3.connect(folder / "flow.db")) as connection:
+        connection.execute("ALTER TABLE rows ADD COLUMN lane INTEGER")
+        connection.execute("PRAGMA user_version = 2")
+    DurableStore.open(folder / "flow.db", SMALL)
 
 
 def fail(path: Path, error: Exception) -> None:
@@ -72,6 +82,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "durable.in-use": open_twice,
     "durable.log-full": append_too_much,
+    "durable.newer-version": open_newer,
     "durable.row-too-large": append_too_large,
     "durable.shape-changed": change_shape,
     "durable.unsafe-aggregator": collect_unsafely,

@@ -110,11 +110,9 @@ class RandomGraph:
         stages = [self._add_stage, self._add_collect]
         if self.made.has_single_ids:
             stages += [self._add_filter, self._add_diamond]
-        if self.has_states or not self.is_saved:
-            # A batch of batches of large elements would not fit into a log.
-            stages += [] if self.drops and not self.made.has_single_ids else [self._add_batch]
-            if self.made.has_single_ids:
-                stages += [self._add_keyed_batch, self._add_window, self._add_join]
+        if self.made.has_single_ids and (self.has_states or not self.is_saved):
+            # A batch of batches would not fit into a small log.
+            stages += [self._add_batch, self._add_keyed_batch, self._add_window, self._add_join]
         return stages
 
     def _stage(self) -> Stage:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from durable_parts import AckSource, GatedSink, check_account
+from durable_parts import AckSource, GatedSink, check_account, wait_until
 
 import torvyn
 from torvyn import Element
@@ -226,3 +226,27 @@ def test_a_drain_keeps_what_an_aggregator_without_a_state_holds() -> None:
     assert sink.texts == []
     unsaved_flow([], UnsavedWindow(), sink).run()
     assert sink.texts == ["a", "b", "c"]
+
+
+class LargeNumbers(FileNumbers):
+    def pull(self) -> str | None:
+        number = super().pull()
+        return number and number.ljust(1000)
+
+
+def stored_bytes(flow: torvyn.Flow) -> list[int]:
+    return [edge.stored.bytes for edge in flow.statistics.edges if edge.stored]
+
+
+def test_full_logs_of_segments_with_states_drain_when_the_sink_is_back() -> None:
+    """Each of them has no room for what the one before it must commit."""
+    sink, flow = GatedSink(), torvyn.Flow(checkpoint_s=0.01)
+    flow.add("in", LargeNumbers(3000)).add("first", Total()).add("second", Total()).add("out", sink)
+    flow.connect("in", "first")
+    flow.connect("first", "second", carrier="disk", max_bytes=1 << 20)
+    flow.connect("second", "out", carrier="disk", max_bytes=1 << 20)
+    flow.start()
+    wait_until(lambda: min(stored_bytes(flow)) > 600_000)
+    sink.gate.set()
+    assert flow.wait(20)
+    assert [int(text.split(":")[0]) for text in sink.texts] == list(range(3000))

@@ -106,13 +106,18 @@ impl Core {
         }
     }
 
-    /// What a source has not been told about, at the end of the flow.
+    /// What a source has not been told about, at the end of the flow. An edge that comes from outside the process is
+    /// told at once.
     pub(crate) fn take_acknowledgements(&mut self, index: usize) -> u64 {
-        let node = &self.nodes[index];
-        let waiting = match &node.worker {
-            Worker::Offloaded(state) => state.exchange.take_settled(),
-            Worker::Inline(_) => 0,
-        };
-        waiting + node.acks.as_ref().map_or(0, |acks| acks.take_settled())
+        let node = &mut self.nodes[index];
+        let settled = node.acks.as_ref().map_or(0, |acks| acks.take_settled());
+        match &mut node.worker {
+            Worker::Inline(stage) if node.is_carrier => {
+                stage.acknowledge(settled);
+                0
+            }
+            Worker::Inline(_) => settled,
+            Worker::Offloaded(state) => state.exchange.take_settled() + settled,
+        }
     }
 }

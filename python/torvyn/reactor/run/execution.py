@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 
 class Execution:
+    native: NativeFlow | None = None
+
     def __init__(
         self,
         plan: Plan,
@@ -71,7 +73,6 @@ class Execution:
         self.abandonment = Abandonment(self, is_abandonable)
         self.cancel_ready_callback: Callable[[], None] | None = None
         self.runners: list[Runner] = []
-        self.native: NativeFlow | None = None
         self.counts = RunStatistics(plan, trace_limit, self.durable)
         self._clock = clock
         self._scheduler = scheduler
