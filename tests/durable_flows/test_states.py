@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,41 @@ def test_two_processes_cannot_run_one_flow(state_dir: Path) -> None:
     sink.gate.set()
     first.cancel()
     first.wait()
+
+
+class UnsavedWindow(torvyn.Aggregator):
+    """Collects everything until the end, and is not saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.has_three = threading.Event()
+
+    def ingest(self, element: Element) -> None:
+        self.texts.append(element.text)
+        if len(self.texts) == 3:
+            self.has_three.set()
+
+    def flush(self) -> list[str]:
+        return self.texts
+
+    def held_elements(self) -> int:
+        return len(self.texts)
+
+
+def unsaved_flow(items: list[Any], window: UnsavedWindow, sink: torvyn.Sink) -> torvyn.Flow:
+    flow = torvyn.Flow()
+    flow.add("in", AckSource(items)).add("window", window).add("out", sink)
+    return flow.connect("in", "window", carrier="disk").connect("window", "out")
+
+
+def test_a_drain_keeps_what_an_aggregator_without_a_state_holds() -> None:
+    window, sink = UnsavedWindow(), GatedSink(free=10**9)
+    flow = unsaved_flow(["a", "b", "c", *[torvyn.PENDING] * 10**6], window, sink)
+    flow.start()
+    assert window.has_three.wait(20)
+    flow.drain()
+    flow.wait()
+    assert sink.texts == []
+    unsaved_flow([], UnsavedWindow(), sink).run()
+    assert sink.texts == ["a", "b", "c"]

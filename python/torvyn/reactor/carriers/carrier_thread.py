@@ -44,7 +44,7 @@ class Cut:
     issued: dict[int, int]
     """By source: how many elements it had emitted."""
     runs: dict[str, Runs] = field(default_factory=dict)
-    """By log: what the segment has read."""
+    """By log: what the segment has read, if its state is saved with it."""
 
 
 class CarrierThread:
@@ -209,13 +209,13 @@ class CarrierThread:
         self, segment: int, native_states: list[tuple[int, bytes]], finished: list[int]
     ) -> None:
         """Takes what a segment at rest hands over; called inside the turn."""
-        counts = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
-        issued = {at: count for at, count in counts.items() if count}
+        issued = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
         cut = Cut(segment, self._checkpoints.take(segment, native_states, finished), issued)
         for edge in self._edges:
             if edge.writer_segment == segment and edge not in self._plain:
                 edge.take_all()
-            if edge.reader_segment == segment:
+            # Without a state, only acknowledgements tell what an aggregator no longer holds.
+            if edge.reader_segment == segment and self._checkpoints.by_checkpoint[segment]:
                 cut.runs[edge.name] = edge.log.take_emitted()
         self._cuts[segment] = cut
         self._bell.ring()
