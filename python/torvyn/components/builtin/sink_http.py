@@ -1,9 +1,10 @@
 """`http`: posts elements to an HTTP server, many per request. A 2xx answer accepts them.
 
-While the server is away, or refuses for now, the call waits, so that the flow feels back-pressure;
-nothing is given up. The `Idempotency-Key` of a repeated request is the same, so a server can ignore
-what it has already. Another answer from 400 to 499 is an error of the elements: the flow then sends
-them one by one, and the node's error policy applies to those at fault.
+While the server is away, is overloaded or rejects us (a token that has expired, a wrong path), the
+call waits, so that the flow feels back-pressure; nothing is given up. The `Idempotency-Key` of a
+repeated request is the same, so a server can ignore what it has already. Another answer from 400 to
+499 is an error of the elements: the flow then sends them one by one, and the node's error policy
+applies to those at fault.
 """
 
 from __future__ import annotations

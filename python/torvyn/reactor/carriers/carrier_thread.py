@@ -12,21 +12,25 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from torvyn._native import Bell, NativeFlow
 from torvyn.components.connection import Backoff
 from torvyn.durable import Checkpoint, StoreUnavailable
 from torvyn.reactor.carriers.checkpoints import Checkpoints
-from torvyn.reactor.carriers.committer import SETTLE_S, Committer, Cut
-from torvyn.reactor.carriers.disk_edge import BUFFER_BYTES, DiskEdge
+from torvyn.reactor.carriers.committer import (
+    SETTLE_S,
+    Committer,
+    Cut,
+    attempt_all,
+    raise_if_failed,
+)
+from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan
 
 logger = logging.getLogger("torvyn.durable")
 
-COMMIT_S: Final = 0.004
-"""The shortest time between the beginnings of two commits. Each costs the processor and the disk as
-much as some hundred elements do."""
 IDLE_S: Final = 0.25
 """The longest time between two looks at what is settled and what has expired."""
 CUT_S: Final = 0.05
@@ -86,7 +90,8 @@ class CarrierThread:
     def _run(self) -> None:
         while not self._is_stopping:
             self._bell.wait(self._pause_s())
-            self._linger()
+            while (left_s := self._committer.pause_left_s()) > 0 and not self._is_stopping:
+                self._bell.wait(left_s)
             if self._is_stopping:
                 return
             commits = self._committer.commits
@@ -108,14 +113,6 @@ class CarrierThread:
         pause_s = SETTLE_S if self._committer.has_settled or is_moving else IDLE_S
         return min(pause_s, CUT_S) if any(self._checkpoints.by_checkpoint) else pause_s
 
-    def _linger(self) -> None:
-        """Leaves some time between two commits, in which more elements come to share the next."""
-        while (left_s := self._committer.began_at_s + COMMIT_S - time.monotonic()) > 0:
-            is_full = any(edge.log.pending[1] >= BUFFER_BYTES for edge in self._edges)
-            if is_full or self._is_stopping:
-                return
-            self._bell.wait(left_s)
-
     @property
     def is_idle(self) -> bool:
         """Whether it waits for the flow. From any thread."""
@@ -126,16 +123,11 @@ class CarrierThread:
     def round(self) -> None:
         """Commits what waits, and supplies the readers. A disk that takes nothing can often still
         be read, so that the readers make room: a failure does not end the round."""
-        failure: StoreUnavailable | None = None
         tidy = self._committer.tidy
-        for work in (self._commit_all, self._supply_readers, self._save_sources, tidy):
-            try:
-                work()
-            except StoreUnavailable as error:
-                failure = failure or error
+        work = (self._commit_all, self._supply_readers, self._save_sources, tidy)
+        failure = attempt_all(work)
         self._request_cuts()
-        if failure is not None:
-            raise failure
+        raise_if_failed(failure)
 
     def _commit_all(self) -> None:
         self._committer.collect_settled()
@@ -145,9 +137,7 @@ class CarrierThread:
             return
         for edge in self._plain:
             edge.take()
-        self._commit_plain()
-        for segment in list(self._cuts):
-            self._commit_cut(segment)
+        raise_if_failed(attempt_all((self._commit_plain, self._commit_cuts)))
 
     def _commit_plain(self) -> None:
         if not any(edge.waits for edge in self._plain):
@@ -209,13 +199,13 @@ class CarrierThread:
         self, segment: int, native_states: list[tuple[int, bytes]], finished: list[int]
     ) -> None:
         """Takes what a segment at rest hands over; called inside the turn."""
-        counts = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
-        issued = {at: count for at, count in counts.items() if count}
+        issued = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
         cut = Cut(segment, self._checkpoints.take(segment, native_states, finished), issued)
         for edge in self._edges:
             if edge.writer_segment == segment and edge not in self._plain:
                 edge.take_all()
-            if edge.reader_segment == segment:
+            # Without a state, only acknowledgements tell what an aggregator no longer holds.
+            if edge.reader_segment == segment and self._checkpoints.by_checkpoint[segment]:
                 cut.runs[edge.name] = edge.log.take_emitted()
         self._cuts[segment] = cut
         self._bell.ring()
@@ -236,6 +226,11 @@ class CarrierThread:
 
     def _written_by(self, segment: int) -> list[DiskEdge]:
         return [edge for edge in self._edges if edge.writer_segment == segment]
+
+    def _commit_cuts(self) -> None:
+        """A segment whose log is full must not keep those from committing that would make room."""
+        segments = list(self._cuts)
+        raise_if_failed(attempt_all(partial(self._commit_cut, each) for each in segments))
 
     def _commit_cut(self, segment: int) -> None:
         cut = self._cuts[segment]
@@ -274,16 +269,17 @@ class CarrierThread:
         """Commits what is left after the last turn, within one attempt per kind of work."""
         for edge in self._edges if is_completed else self._plain:
             edge.take_all()
-        self._committer.collect_settled()
-        try:
-            self._commit_plain()
-            self._committer.commit_settled(at_once=True)
-            for segment in list(self._cuts):
-                self._commit_cut(segment)
-            if is_completed:
-                self._commit_end()
-        except StoreUnavailable as error:
+        end = (self._commit_end,) if is_completed else ()
+        work = (self._commit_plain, self._commit_cuts, *end, self._commit_acknowledged)
+        if (error := attempt_all(work)) is not None:
             logger.error("flow `%s` could not store its end: %s", self._wired.plan.name, error)
+
+    def _commit_acknowledged(self) -> None:
+        """What the last commits have settled: no turn has told the readers."""
+        for edge in self._edges:
+            self._native.take_acknowledgements(self._wired.index(edge.wired.reader))
+        self._committer.collect_settled()
+        self._committer.commit_settled(at_once=True)
 
     def _commit_end(self) -> None:
         for segment, has_states in enumerate(self._checkpoints.by_checkpoint):
