@@ -3,6 +3,7 @@
 //! A `Flow` is built from a `Blueprint`. Its `Core` (queues, nodes, stages) belongs to the thread that runs the turn; any
 //! thread may use its `SharedState` (counters, requests) at any time. No host code runs under a native lock.
 
+mod absorbed;
 mod backoff;
 pub mod blueprint;
 pub mod checkpoints;

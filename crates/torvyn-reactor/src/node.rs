@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Receipt, Stage, StageError, Step};
+use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Stage, StageError, Step};
 
+use crate::absorbed::Absorbed;
 use crate::backoff::Backoff;
 use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
@@ -46,6 +47,8 @@ pub struct OffloadState {
     pub results: VecDeque<TaskResult>,
     /// Elements sent to the worker whose results have not arrived, oldest first. The worker has copies.
     pub in_flight: VecDeque<Element>,
+    /// How many elements an aggregator held when it gave the result that is being settled; None if it cannot say.
+    pub held_elements: Option<usize>,
     /// The worker gives its component all that it takes in one call.
     pub in_batches: bool,
     /// How many of them, from the oldest, count as received: one, or all with `in_batches`. The others still count as
@@ -76,6 +79,7 @@ impl Worker {
             exchange,
             results: VecDeque::new(),
             in_flight: VecDeque::new(),
+            held_elements: None,
             in_batches,
             begun: 0,
             left: Vec::new(),
@@ -129,8 +133,8 @@ pub struct Node {
     pub end: Option<Box<End>>,
     /// The acknowledgements of a source that asks for them.
     pub acks: Option<Arc<AckLog>>,
-    /// The receipts of the elements inside an aggregator or a guard, oldest first, with the length of each element.
-    pub absorbed: VecDeque<(Receipt, u32)>,
+    /// The receipts of the elements inside an aggregator or a guard.
+    pub absorbed: Absorbed,
     /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
     pub is_carrier: bool,
 }
@@ -171,7 +175,7 @@ impl Node {
             stamp: Stamp::default(),
             end: None,
             acks: None,
-            absorbed: VecDeque::new(),
+            absorbed: Absorbed::default(),
             is_carrier: false,
         }
     }
@@ -228,6 +232,6 @@ impl Node {
             + self.backlog.capacity() * size_of::<(u16, Element)>()
             + self.held.capacity() * size_of::<Element>()
             + self.answers.capacity() * size_of::<Answer>()
-            + self.absorbed.capacity() * size_of::<(Receipt, u32)>()
+            + self.absorbed.capacity_bytes()
     }
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
@@ -17,7 +18,7 @@ _ALWAYS = ("received", "passed", "filtered", "emitted", "errors")
 _EDGE_HEADS = (
     "edge", "entered", "taken", "dropped", "unread", "peak", "peak bytes", "pressured"
 )  # fmt: skip
-_CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
+CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
 _GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement", "memory")
 _BUDGET_HEADS = ("budget", "CPU time", "CPU share", "peak bytes", "max memory", "used")
 _LEDGER_HEADS = (
@@ -60,7 +61,7 @@ def statistics_tables(statistics: Statistics) -> str:
     blocks = (
         _node_table(nodes),
         *([table(_GUEST_HEADS, guests)] if guests else []),
-        *([table(_CONNECTION_HEADS, connections)] if connections else []),
+        *([table(CONNECTION_HEADS, connections)] if connections else []),
         table(_BUDGET_HEADS, [_budget_row(node, statistics.elapsed_s) for node in nodes]),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
@@ -108,11 +109,15 @@ def _guest_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
 
 
 def _connection_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
-    connection = node.connection
-    if connection is not None:
-        counts = (str(connection.connects), str(connection.failures))
-        away, reason = duration(connection.away_s), connection.reason or "-"
-        yield (node.name, connection.address, connection.state, *counts, away, reason)
+    if node.connection is not None:
+        yield connection_row(node.name, asdict(node.connection))
+
+
+def connection_row(node: str, connection: Mapping[str, Any]) -> tuple[str, ...]:
+    """The row of a `ConnectionStatus`, as a dict, below `CONNECTION_HEADS`."""
+    counts = (str(connection["connects"]), str(connection["failures"]))
+    away, reason = duration(connection["away_s"]), connection["reason"] or "-"
+    return (node, connection["address"], connection["state"], *counts, away, reason)
 
 
 def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:

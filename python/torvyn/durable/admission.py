@@ -35,7 +35,8 @@ class Admission:
         if size > limit:
             raise row_too_large(transaction.appends[0].log, size, limit)
         cost = wal_cost(sum(row_cost(len(new.body)) for new in transaction.appends))
-        deleted = sum(states[name].rows for name in transaction.acknowledged)
+        settled = {*transaction.acknowledged, *transaction.settled_ranges}
+        deleted = sum(states[name].rows for name in settled)
         return cost + min(deleted, self._file.budget.max_deleted_rows) * FRAME_BYTES
 
     def apply(
@@ -45,9 +46,9 @@ class Admission:
             if up_to >= states[name].next:
                 raise ValueError(f"log `{name}` ends before {up_to}")
             log_rows.settle(connection, states[name], up_to)
-        for name, firsts in transaction.settled_rows.items():
-            for first in firsts:
-                log_rows.settle_row(connection, states[name], first)
+        for name, ranges in transaction.settled_ranges.items():
+            for first, last in ranges:
+                log_rows.settle_range(connection, states[name], first, last)
         log_rows.delete_settled(connection, states.values(), self._file.budget.max_deleted_rows)
         lost = self._expire(connection, states)
         for new in transaction.appends:

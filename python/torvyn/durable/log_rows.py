@@ -20,6 +20,7 @@ SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
 _QUARANTINE_BYTES: Final = 64 * 1024
 """Of each damaged row, and `_QUARANTINE_ROWS` of them, are kept for people to look at."""
 _QUARANTINE_ROWS: Final = 4
+_WHOLE_ROWS: Final = "WHERE position BETWEEN ? AND ? AND position + count - 1 <= ?"
 
 
 def is_intact(record: tuple[Any, ...]) -> bool:
@@ -69,21 +70,18 @@ def _delete_settled(connection: sqlite3.Connection, state: LogState, max_rows: i
     ).fetchone()
     if cut is None:
         return 0
-    where = "WHERE position BETWEEN ? AND ? AND position + count - 1 <= ?"
-    return _delete(connection, state, where, (state.base, cut, end))
+    return _delete(connection, state, _WHOLE_ROWS, (state.base, cut, end))
 
 
-def settle_row(connection: sqlite3.Connection, state: LogState, first: int) -> None:
-    """Deletes a row that was settled before others."""
-    found = connection.execute(
-        "SELECT count FROM rows WHERE position = ?", (state.base + first,)
-    ).fetchone()
-    if found is None:
+def settle_range(connection: sqlite3.Connection, state: LogState, first: int, last: int) -> None:
+    """Whole rows are settled. Those that others before them still wait for are deleted at once."""
+    if first <= state.acknowledged + 1:
+        settle(connection, state, last)
         return
-    _delete(connection, state, "WHERE position = ?", (state.base + first,))
-    for start, end in list(state.uncovered(first, first + found[0] - 1)):
+    span = (state.base + first, state.base + last, state.base + last)
+    _delete(connection, state, _WHOLE_ROWS, span)
+    for start, end in list(state.uncovered(first, last)):
         _put_hole(connection, state, Hole(start, end, SETTLED, 0, True))
-    prune(connection, state)
 
 
 def lose(

@@ -20,7 +20,7 @@ from torvyn.durable.admission import Admission
 from torvyn.durable.clock import AgeClock, boot_number, uptime_s
 from torvyn.durable.disk.budget import row_cost, wal_cost
 from torvyn.durable.disk.lock_file import LockFile
-from torvyn.durable.failures import unavailable
+from torvyn.durable.failures import StoreUnavailable, unavailable
 from torvyn.durable.log_state import LogState
 from torvyn.durable.records import (
     Checkpoint,
@@ -70,15 +70,18 @@ class DurableStore:
     ) -> Self:
         """Opens the store, whatever its files contain.
 
-        Raises `StoreUnavailable` if the disk does not work, and `durable.in-use` if another process
-        has the store.
+        Raises `StoreUnavailable` if the disk does not work, `durable.in-use` if another process
+        has the store, and `durable.newer-version` if a newer version has written it.
         """
-        store = cls(Path(path), logs, now, uptime)
         try:
-            store._session.ready()
-        except BaseException:
-            store.close()
-            raise
+            store = cls(Path(path), logs, now, uptime)
+            try:
+                store._session.ready()
+            except BaseException:
+                store.close()
+                raise
+        except StoreUnavailable as error:
+            raise error.at_start() from error.__cause__
         return store
 
     @property

@@ -26,7 +26,7 @@ class ComponentRef:
     """
 
     kind: str
-    """`builtin`, `project`, `entry-point`, `wasm` or `object`."""
+    """`builtin`, `project`, `entry-point`, `wasm` or `object`; `carrier` for an end of an edge."""
     name: str
     target: str
     instance: Any = field(default=None, compare=False, repr=False)

@@ -196,15 +196,18 @@ impl Core {
 
     /// The earliest time at which a parked flow has something to do by itself.
     fn due(&self) -> Option<u64> {
-        let nodes = self.nodes.iter().filter(|node| node.phase != Phase::Finished);
+        let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.phase != Phase::Finished);
         nodes
-            .flat_map(|node| {
+            .flat_map(|(index, node)| {
                 let stage = match &node.worker {
                     // A full queue wakes the node when it has room again.
-                    Worker::Inline(stage) if self.edges.free_slots(node) > 0 => stage.due(),
+                    Worker::Inline(stage) if self.edges.free_slots(node) > 0 && !self.is_cut(index) => {
+                        stage.due()
+                    }
                     _ => None,
                 };
-                [stage, node.pending.flatten(), node.retry.as_ref().map(|retry| retry.at_ns)]
+                let pending = node.pending.flatten().filter(|_| !self.is_cut(index));
+                [stage, pending, node.retry.as_ref().map(|retry| retry.at_ns)]
             })
             .chain([self.deadline_ns, self.drain_until, self.checkpoint_due()])
             .flatten()

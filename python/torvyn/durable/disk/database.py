@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from torvyn.durable.disk.budget import PAGE_BYTES
+from torvyn.durable.failures import newer_version
 
 SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x5456_4E53
@@ -60,19 +61,21 @@ def connect(path: Path) -> sqlite3.Connection:
             "PRAGMA mmap_size = 0",
         ):
             connection.execute(statement)
-        _create(connection)
+        _create(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         check_schema(connection)
         return
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if version > SCHEMA_VERSION and _is_another_schema(connection):
+        raise newer_version(path, version)
     if version or tables:
         raise not_a_store(f"it has the schema version {version}")
     connection.execute("BEGIN IMMEDIATE")
@@ -85,9 +88,20 @@ def _create(connection: sqlite3.Connection) -> None:
 
 def check_schema(connection: sqlite3.Connection) -> None:
     """SQLite believes whatever schema it finds."""
-    query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-    if sorted(sql for (sql,) in connection.execute(query)) != sorted(SCHEMA):
+    if _statements(connection) != sorted(SCHEMA):
         raise not_a_store("its schema is different")
+
+
+def _is_another_schema(connection: sqlite3.Connection) -> bool:
+    """Whether a store has the schema of another version. A flipped bit in the version leaves the
+    schema as it is, and in the schema leaves the version."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    return bool(application == _APPLICATION_ID and _statements(connection) != sorted(SCHEMA))
+
+
+def _statements(connection: sqlite3.Connection) -> list[str]:
+    query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+    return sorted(sql for (sql,) in connection.execute(query))
 
 
 def not_a_store(why: str) -> sqlite3.DatabaseError:

@@ -266,7 +266,11 @@ EDGE: Final = Table(
             default="memory",
             choices=CARRIERS,
         ),
-        size("max_bytes", "Disk space of a `disk` edge, with all of its files.", 256 * MiB),
+        replace(
+            size("max_bytes", "Disk space of a `disk` edge, with all of its files.", 256 * MiB),
+            # Below it, the database itself leaves no room for elements.
+            minimum=MiB,
+        ),
         duration("max_age", "How old an element on the disk may become.", words="no limit"),
         Key(
             "order",

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from torvyn.durable import Append, Checkpoint, DurableStore, LostRange, Transaction
+from torvyn.durable import (
+    Append,
+    Checkpoint,
+    DurableStore,
+    LostRange,
+    StoreUnavailable,
+    Transaction,
+)
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 
 logger = logging.getLogger("torvyn.durable")
@@ -24,6 +32,18 @@ SETTLE_S: Final = 0.02
 """Settled positions alone are committed at most so often; a crash repeats what came since."""
 TIDY_S: Final = 10.0
 """How long nothing is committed before the store is tidied."""
+
+
+@dataclass(slots=True)
+class Cut:
+    """A segment at rest: what becomes durable together."""
+
+    segment: int
+    checkpoint: Checkpoint
+    issued: dict[int, int]
+    """By source: how many elements it had emitted."""
+    runs: dict[str, Runs] = field(default_factory=dict)
+    """By log: what the segment has read, if its state is saved with it."""
 
 
 class Committer:
@@ -125,3 +145,19 @@ def _report_lost(lost: Sequence[LostRange]) -> None:
             each.reason,
             extra={"event": "edge.lost", "first": each.first, "last": each.last},
         )
+
+
+def attempt_all(work: Iterable[Callable[[], None]]) -> StoreUnavailable | None:
+    """Does all of it; returns the first failure."""
+    failure: StoreUnavailable | None = None
+    for each in work:
+        try:
+            each()
+        except StoreUnavailable as error:
+            failure = failure or error
+    return failure
+
+
+def raise_if_failed(failure: StoreUnavailable | None) -> None:
+    if failure is not None:
+        raise failure

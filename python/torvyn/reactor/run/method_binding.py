@@ -35,13 +35,18 @@ def acknowledges(component: Component) -> bool:
     return has_attribute(component, "acknowledge")
 
 
+def counts_held_elements(component: Component, role: str) -> bool:
+    """Whether an aggregator says how many elements it holds."""
+    return role == Role.AGGREGATOR and has_attribute(component, "held_elements")
+
+
 def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -> Any:
     """The object that the native core calls in place of the component."""
     others = OPTIONAL_METHODS[role] + (TIMER_METHODS if has_timer(component, role) else ())
     optional = {name: bound_method(component, name) for name in others}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
-    if role == Role.AGGREGATOR and has_attribute(component, "held_elements"):
+    if counts_held_elements(component, role):
         optional["held_elements"] = bound_method(component, "held_elements")
     if inputs_of(component, role):
         optional["set_input"] = partial(setattr, component, "input")

@@ -1,8 +1,10 @@
-"""TLS of components that connect to a server: which certificates they trust and show."""
+"""TLS of components: which certificates they trust and show."""
 
 from __future__ import annotations
 
+import contextlib
 import ssl
+from collections.abc import Iterator
 from typing import Any, Final
 
 from torvyn.components.config import wrong_config
@@ -21,18 +23,36 @@ def check_tls_options(spec: Spec, options: dict[str, Any], scheme: str, secure: 
     if files and scheme != secure:
         hint = f"write `{secure}://` in `url`"
         raise wrong_config(spec, f"`{files[0]}` needs TLS, and `url` has none", hint)
+    check_key_pair(spec, options)
+
+
+def check_key_pair(spec: Spec, options: dict[str, Any]) -> None:
     if bool(options["cert_file"]) != bool(options["key_file"]):
         raise wrong_config(spec, "`cert_file` and `key_file` belong together", "set both")
 
 
 def client_tls(spec: Spec, options: dict[str, Any]) -> ssl.SSLContext:
     """A context that checks the server's certificate and its name."""
-    try:
+    with _loading(spec, "`ca_file`, `cert_file` and `key_file`"):
         context = ssl.create_default_context(cafile=options["ca_file"] or None)
         if options["cert_file"]:
             context.load_cert_chain(options["cert_file"], options["key_file"])
+    return context
+
+
+def server_tls(spec: Spec, options: dict[str, Any]) -> ssl.SSLContext:
+    """A context of a server that shows its certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with _loading(spec, "`cert_file` and `key_file`"):
+        context.load_cert_chain(options["cert_file"], options["key_file"])
+    return context
+
+
+@contextlib.contextmanager
+def _loading(spec: Spec, names: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        hint = "`ca_file`, `cert_file` and `key_file` are PEM files"
-        raise wrong_config(spec, f"the certificates cannot be loaded: {why}", hint) from error
-    return context
+        message = f"the certificates cannot be loaded: {why}"
+        raise wrong_config(spec, message, f"{names} are PEM files") from error
