@@ -215,6 +215,8 @@ class Port:
     def fail_last(self, error: BaseException) -> bool: ...
     # A source's item. Returns the seconds to wait: -1 after `PENDING`, None for an item
     def pulled(self, value: object) -> float | None: ...
+    # What `pull_batch` returned, in the same way
+    def pulled_batch(self, value: object, most: int) -> float | None: ...
     # The result of a flush or a completion, or the end of a source
     def finish(self, value: object) -> None: ...
 
@@ -390,6 +392,7 @@ class SandboxGuest:
     replaced: Final[int]
     replace_ns: Final[int]
     refused: Final[int]
+    memory_bytes: Final[int]
     denied: Final[dict[str, int]]
 
 @final

@@ -12,6 +12,7 @@ import pytest
 import torvyn
 from toolchains import needs_componentize_py, needs_zig
 from torvyn.errors import InvalidInput
+from torvyn.observe.metrics import flow_metrics
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import GuestLimits, guest_class
@@ -147,3 +148,33 @@ def test_a_python_guest_gets_batches_with_attributes_and_keeps_its_state(guest: 
     component.restore(b'j{"count": 7}')
     assert component.snapshot() == b'j{"count": 7}'
     component.teardown()
+
+
+@needs_zig
+def test_the_memory_of_a_guest_is_in_the_statistics_and_the_metrics(guest: NewGuest) -> None:
+    flow, _ = run(guest("counting"), TEXTS)
+
+    node = flow.statistics.nodes["guest"]
+    assert node.guest_memory_bytes is not None
+    # WebAssembly has pages of 64 KiB.
+    assert 64 << 10 <= node.guest_memory_bytes <= node.max_memory_bytes
+    assert node.guest_memory_bytes % (64 << 10) == 0
+    assert flow.statistics.nodes["sink"].guest_memory_bytes is None
+    (metric,) = (
+        found
+        for found in flow_metrics(flow.statistics)
+        if found.name == "component.guest_memory_bytes"
+    )
+    assert [point.value for point in metric.points] == [node.guest_memory_bytes]
+
+
+@needs_zig
+def test_a_guest_that_is_gone_uses_no_memory(guest: NewGuest) -> None:
+    made = guest("counting")
+    made.init("")
+    running = made._guest
+    assert made.health.memory_bytes == running.memory_bytes > 0
+
+    made.teardown()
+
+    assert running.memory_bytes == 0

@@ -4,6 +4,7 @@
 //! thread may use its `SharedState` (counters, requests) at any time. No host code runs under a native lock.
 
 mod absorbed;
+mod backoff;
 pub mod blueprint;
 pub mod checkpoints;
 pub mod clock;
@@ -21,6 +22,7 @@ mod turn;
 pub mod wake_pipe;
 pub mod workers;
 
+pub use backoff::Backoff;
 pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
 pub use checkpoints::{Checkpoints, CutRequests, Rest};
 pub use clock::Clock;

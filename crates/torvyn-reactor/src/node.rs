@@ -7,6 +7,7 @@ use std::sync::Arc;
 use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Stage, StageError, Step};
 
 use crate::absorbed::Absorbed;
+use crate::backoff::Backoff;
 use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
 
@@ -96,7 +97,7 @@ pub struct Node {
     pub phase: Phase,
     pub recovery: Recovery,
     pub retries: u32,
-    pub backoff_ns: u64,
+    pub backoff: Backoff,
     pub budget_bytes: u64,
     pub inputs: Box<[u16]>,
     pub ports: Box<[Box<[u16]>]>,
@@ -149,7 +150,7 @@ impl Node {
             phase: Phase::Running,
             recovery: Recovery::FailFast,
             retries: 0,
-            backoff_ns: 0,
+            backoff: Backoff::default(),
             budget_bytes: u64::MAX,
             inputs: Box::default(),
             ports: (0..ports).map(|_| Box::default()).collect(),

@@ -19,7 +19,7 @@ _EDGE_HEADS = (
     "edge", "entered", "taken", "dropped", "unread", "peak", "peak bytes", "pressured"
 )  # fmt: skip
 CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
-_GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement")
+_GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement", "memory")
 _BUDGET_HEADS = ("budget", "CPU time", "CPU share", "peak bytes", "max memory", "used")
 _LEDGER_HEADS = (
     "ledger", "allocated", "released", "live", "peak bytes", "copies", "copied bytes", "why"
@@ -105,7 +105,7 @@ def _guest_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
         mean_ns = guest.mean_replace_ns
         took = "-" if mean_ns is None else duration(mean_ns / 1e9)
         counts = (guest.traps, guest.state_lost, guest.replaced, guest.refused)
-        yield (node.name, *map(str, counts), took)
+        yield (node.name, *map(str, counts), took, size(guest.memory_bytes))
 
 
 def _connection_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
@@ -128,9 +128,10 @@ def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
 
 def _budget_row(node: NodeStatistics, elapsed_s: float) -> tuple[str, ...]:
     cpu = "-" if node.cpu_ns is None else duration(node.cpu_ns / 1e9)
-    used = f"{node.peak_bytes / node.max_memory_bytes:.1%}" if node.max_memory_bytes else "-"
+    peak_bytes = node.peak_bytes + (node.guest_memory_bytes or 0)
+    used = f"{peak_bytes / node.max_memory_bytes:.1%}" if node.max_memory_bytes else "-"
     share = percentage(node.cpu_ns, elapsed_s)
-    return (node.name, cpu, share, str(node.peak_bytes), size(node.max_memory_bytes), used)
+    return (node.name, cpu, share, str(peak_bytes), size(node.max_memory_bytes), used)
 
 
 def percentage(cpu_ns: float | None, elapsed_s: float) -> str:

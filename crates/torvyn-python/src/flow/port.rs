@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyString};
 use torvyn_reactor::{Offload, Role, Task, TaskResult};
 use torvyn_stream::{Answers, End, Outbox, Pull, Settled, StageError, Step};
 
-use crate::component::batch_results::interpret;
+use crate::component::batch_results::{interpret, pull_batch_step};
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
@@ -258,6 +258,22 @@ impl Port {
             Ok(Pull::Pending(after)) => return Ok(Some(after.map_or(-1.0, |ns| ns as f64 / 1e9))),
             Ok(Pull::End(end)) => self.close(out, Ok(Step::Done), Some(end)),
             Err(error) => self.deliver(out, Err(error), false),
+        };
+        Ok(None)
+    }
+
+    /// Delivers what `pull_batch` returned. The result is that of `pulled`.
+    fn pulled_batch(&self, py: Python<'_>, value: Bound<'_, PyAny>, most: usize) -> PyResult<Option<f64>> {
+        let mut out = Outbox::default();
+        let outcome = pull_batch_step(Symbols::get(py)?, &value, most, 0, &mut out);
+        if !out.made.is_empty() {
+            self.deliver(out, Ok(Step::Done), false);
+        }
+        match outcome {
+            Ok(Some(Pull::Pending(after))) => return Ok(Some(after.map_or(-1.0, |ns| ns as f64 / 1e9))),
+            Ok(Some(Pull::End(end))) => self.close(Outbox::default(), Ok(Step::Done), Some(end)),
+            Ok(_) => true,
+            Err(error) => self.deliver(Outbox::default(), Err(error), false),
         };
         Ok(None)
     }

@@ -88,7 +88,7 @@ impl Core {
                     if let Some(element) = self.edges.list[input].queue.front_mut() {
                         note_stamp(&mut self.nodes[index], element, true);
                     }
-                    self.count_done(index, true);
+                    self.count_done(index, true, 1);
                     if self.edges.tracks {
                         self.absorb_front(index, input);
                     }

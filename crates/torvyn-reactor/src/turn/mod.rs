@@ -119,8 +119,10 @@ impl Core {
     /// A source that keeps up is pulled in larger batches, as long as the first element of a batch does not wait long
     /// for the last. A source that blocks is never read ahead.
     fn adapt_batch(&mut self, work: usize, spent_ns: u64) {
-        let sweep_ns = if self.takes_batches { BATCH_SWEEP_NS } else { SWEEP_NS };
-        if spent_ns > self.turn_time_ns {
+        let (sweep_ns, source_ns) =
+            if self.takes_batches { (BATCH_SWEEP_NS, self.pull_ns) } else { (SWEEP_NS, spent_ns) };
+        self.pull_ns = 0;
+        if source_ns > self.turn_time_ns {
             self.batch = 1;
         } else if spent_ns > 2 * sweep_ns {
             self.batch = (self.batch / 2).max(1);

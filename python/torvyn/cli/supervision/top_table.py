@@ -59,7 +59,9 @@ def _row(
         return f"{count / elapsed_s:.0f}" if elapsed_s > 0 else "-"
 
     into = [edge for edge in edges if edge["target"] == node["name"]]
-    used = node["live_bytes"] + node["held_bytes"]
+    guest = node["guest"] or {}
+    # A flow of an older release does not report the memory of its guests.
+    used = node["live_bytes"] + node["held_bytes"] + guest.get("memory_bytes", 0)
     cpu_ns = node["cpu_ns"]
     spent_ns = None if cpu_ns is None else cpu_ns - ((past["cpu_ns"] or 0) if past else 0)
     return (

@@ -296,7 +296,13 @@ ON_ERROR: Final = Table(
     (
         Key("policy", "string", "The policy.", required=True, choices=POLICIES),
         Key("max", "integer", "The most retries.", default=3, minimum=1, maximum=10**6),
-        Key("backoff", "duration", "The first pause; each retry doubles it.", default=0.1),
+        Key(
+            "backoff",
+            "duration",
+            "The longest first pause; each retry doubles it. The pause itself is random.",
+            default=0.1,
+        ),
+        Key("max_backoff", "duration", "The longest pause of all.", default=30.0),
         Key(
             "then",
             "string",
