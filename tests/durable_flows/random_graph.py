@@ -188,7 +188,8 @@ class RandomGraph:
         order = self.rng.choice(("oldest-first", "oldest-first", "live-first"))
         policy = self.rng.choice(("drop-oldest", "drop-newest")) if self.drops else "block"
         max_bytes = self.rng.choice((SMALLEST_LOG, 4 * SMALLEST_LOG))
-        return {"order": order, "backpressure": policy, "max_bytes": max_bytes}
+        options = {"order": order, "backpressure": policy, "max_bytes": max_bytes}
+        return options | ({"max_age_s": 0.1} if self.drops and self.rng.random() < 0.3 else {})
 
     def _add_edge(self) -> None:
         """A disk edge. Behind it begins a segment that has a state or not."""

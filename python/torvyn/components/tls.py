@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from torvyn.components.config import wrong_config
@@ -33,7 +34,7 @@ def check_key_pair(spec: Spec, options: dict[str, Any]) -> None:
 
 def client_tls(spec: Spec, options: dict[str, Any]) -> ssl.SSLContext:
     """A context that checks the server's certificate and its name."""
-    with _loading(spec, "`ca_file`, `cert_file` and `key_file`"):
+    with _loading(spec, options, ("ca_file", "cert_file", "key_file")):
         context = ssl.create_default_context(cafile=options["ca_file"] or None)
         if options["cert_file"]:
             context.load_cert_chain(options["cert_file"], options["key_file"])
@@ -43,16 +44,29 @@ def client_tls(spec: Spec, options: dict[str, Any]) -> ssl.SSLContext:
 def server_tls(spec: Spec, options: dict[str, Any]) -> ssl.SSLContext:
     """A context of a server that shows its certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with _loading(spec, "`cert_file` and `key_file`"):
+    with _loading(spec, options, ("cert_file", "key_file")):
         context.load_cert_chain(options["cert_file"], options["key_file"])
     return context
 
 
 @contextlib.contextmanager
-def _loading(spec: Spec, names: str) -> Iterator[None]:
+def _loading(spec: Spec, options: dict[str, Any], names: Sequence[str]) -> Iterator[None]:
+    for name in filter(options.get, names):
+        _check_readable(spec, name, options[name])
     try:
         yield
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         message = f"the certificates cannot be loaded: {why}"
-        raise wrong_config(spec, message, f"{names} are PEM files") from error
+        hint = f"{', '.join(f'`{name}`' for name in names)} must be PEM files that fit together"
+        raise wrong_config(spec, message, hint) from error
+
+
+def _check_readable(spec: Spec, name: str, path: str) -> None:
+    """OpenSSL does not say which of the files it could not read."""
+    try:
+        open(path, "rb").close()
+    except OSError as error:
+        hint = f"relative paths start from {Path.cwd()}"
+        message = f"`{name}` cannot be loaded: {path}: {error.strerror}"
+        raise wrong_config(spec, message, hint) from error

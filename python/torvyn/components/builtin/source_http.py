@@ -113,7 +113,8 @@ class Http(Source):
         """Called by the linker too, before the flow starts."""
         host, _ = parse_address(SPEC, options["listen"])
         if not options["path"].startswith("/") or "{" in options["path"]:
-            raise wrong_config(SPEC, f"`path` is {options['path']!r}, which is no path of a URL")
+            message = f"`path` is {options['path']!r}, which is no path of a URL"
+            raise wrong_config(SPEC, message, "it begins with a slash, such as `/readings`")
         if not options["token"] and not _is_loopback(host):
             hint = "set `token`, or listen on 127.0.0.1"
             raise wrong_config(SPEC, f"anyone could send elements to {host} without a token", hint)
