@@ -127,6 +127,33 @@ def test_a_flow_that_has_ended_in_order_starts_afresh() -> None:
         assert sink.texts == [f"{number}:{number + 1}" for number in range(50)]
 
 
+class FromTheEnd(FileNumbers):
+    """Begins behind what was there before it."""
+
+    def __init__(self, begin: int) -> None:
+        super().__init__(10**9)
+        self.next = begin
+        self.is_saved = threading.Event()
+
+    def snapshot(self) -> int:
+        self.is_saved.set()
+        return super().snapshot()
+
+
+def test_where_a_source_begins_is_saved_before_the_first_interval_ends() -> None:
+    sinks = []
+    for begin in (40, 0):
+        source, sink = FromTheEnd(begin), GatedSink(free=10**9)
+        flow = torvyn.Flow(checkpoint_s=3600).add("in", source).add("out", sink)
+        flow.connect("in", "out").start()
+        wait_until(lambda source=source, sink=sink: source.is_saved.is_set() and bool(sink.texts))  # type: ignore[misc]
+        flow.cancel()
+        flow.wait()
+        sinks.append(sink)
+
+    assert int(sinks[1].texts[0]) >= 40
+
+
 def leave_a_checkpoint() -> int:
     """Runs a flow until it is drained, and returns how far it came."""
     sink = GatedSink(free=100)
