@@ -18,9 +18,11 @@ from torvyn.transport import ServerSettings, app, request_body
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
+from torvyn.transport.http.asgi_exchange import AsgiExchange
 from torvyn.transport.http.body_limit import BodyBudget
-from torvyn.transport.http.exchange import HttpExchange, parse_object
-from torvyn.transport.listener.server import Server, listen, require_one_worker
+from torvyn.transport.http.json_body import parse_object
+from torvyn.transport.listener.server import Server, require_one_worker
+from torvyn.transport.listener.sockets import listen
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
 from torvyn.transport.rejection import (
@@ -59,9 +61,9 @@ def application(**settings: Any) -> Any:
     return app({"chat": Service("chat", Scripted("a"))}, ServerSettings(**settings))
 
 
-def _exchange(receive: Any, method: str = "POST", path: str = "/v1/streams") -> HttpExchange:
+def _exchange(receive: Any, method: str = "POST", path: str = "/v1/streams") -> AsgiExchange:
     scope = {"method": method, "path": path, "headers": []}
-    return HttpExchange(scope, receive, receive)
+    return AsgiExchange(scope, receive, receive)
 
 
 def _large(_folder: Path) -> None:
@@ -117,7 +119,7 @@ def _package_missing(_folder: Path) -> None:
         Server(application())
 
 
-def _route(exchange: HttpExchange) -> Any:
+def _route(exchange: AsgiExchange) -> Any:
     _, handler = application().router.find(exchange)
     return handler(exchange)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 import time
@@ -21,6 +22,7 @@ pytest.importorskip("granian", reason='serving is not tested: pip install "torvy
 from torvyn.transport.listener.server import Server  # needs granian
 
 PATIENCE_S = 10.0
+WIRE = os.environ.get("WIRE_UNDER_TEST", "granian")
 
 
 class Served:
@@ -74,7 +76,7 @@ def served(
 ) -> Iterator[Served]:
     if isinstance(services, Engine):
         services = {"chat": Service("chat", services)}
-    settings = {"port": 0, "shutdown_grace_s": 2.0, **settings}
+    settings = {"port": 0, "shutdown_grace_s": 2.0, "wire": WIRE, **settings}
     server = Served(app(services, ServerSettings(**settings), tracer))
     server.start()
     try:

@@ -10,6 +10,7 @@ mod error;
 mod flow;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+mod server;
 mod symbols;
 mod text;
 mod tools;
@@ -42,6 +43,10 @@ mod _native {
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::sandbox::CompiledComponent;
+    #[pymodule_export]
+    use super::server::WireServer;
+    #[pymodule_export]
+    use super::server::exchange::WireExchange;
     #[pymodule_export]
     use super::text::guard::TextGuard;
     #[pymodule_export]

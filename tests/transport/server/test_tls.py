@@ -74,7 +74,7 @@ def test_a_client_without_tls_gets_nothing(files: Files) -> None:
 
 def _unusable(**paths: str) -> str:
     with pytest.raises(TorvynError) as caught:
-        tls.options(ServerSettings(**paths))
+        tls.certificate(ServerSettings(**paths))
     assert caught.value.code == "transport.tls-unusable"
     return caught.value.message
 

@@ -1,0 +1,30 @@
+//! One request, ready to be answered.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+
+use crate::answer::Answer;
+use crate::bodies::BodyError;
+use crate::connection::Connection;
+
+pub struct Exchange {
+    pub head: Parts,
+    pub body: Result<Bytes, BodyError>,
+    pub peer: SocketAddr,
+    pub is_tls: bool,
+    pub answer: Arc<Answer>,
+    pub(crate) connection: Arc<Connection>,
+}
+
+impl Exchange {
+    /// Ends the answer as broken. Over HTTP/1 the connection is reset; over HTTP/2 the stream is.
+    pub fn abort(&self) {
+        self.answer.abort();
+        if self.head.version < http::Version::HTTP_2 {
+            self.connection.reset();
+        }
+    }
+}
