@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import threading
 import time
@@ -22,11 +21,13 @@ pytest.importorskip("granian", reason='serving is not tested: pip install "torvy
 from torvyn.transport.listener.server import Server  # needs granian
 
 PATIENCE_S = 10.0
-WIRE = os.environ.get("WIRE_UNDER_TEST", "granian")
 
 
 class Served:
     """A server that runs. `end` is what a signal does."""
+
+    wire = "granian"
+    """What carries the bytes, unless the test says it."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
@@ -76,7 +77,7 @@ def served(
 ) -> Iterator[Served]:
     if isinstance(services, Engine):
         services = {"chat": Service("chat", services)}
-    settings = {"port": 0, "shutdown_grace_s": 2.0, "wire": WIRE, **settings}
+    settings = {"port": 0, "shutdown_grace_s": 2.0, "wire": Served.wire, **settings}
     server = Served(app(services, ServerSettings(**settings), tracer))
     server.start()
     try:

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -21,7 +21,7 @@ use crate::reactor::{Handle, lock};
 pub const CAPACITY: usize = 32 * 1024;
 /// How much a connection takes at once: what it has taken is in memory beside what waits.
 const TAKEN_BYTES: usize = 8 * 1024;
-const TOGETHER: Duration = Duration::from_millis(2);
+const TOGETHER: Duration = Duration::from_millis(5);
 /// So much is not kept to be sent together with more.
 const TOGETHER_BYTES: usize = 4 * 1024;
 
@@ -29,7 +29,9 @@ const TOGETHER_BYTES: usize = 4 * 1024;
 struct State {
     head: Option<Parts>,
     whole: Option<Bytes>,
-    buffer: BytesMut,
+    /// What waits in front of the buffer, because not all of it was taken.
+    rest: Bytes,
+    buffer: Vec<u8>,
     trailers: Option<HeaderMap>,
     is_finished: bool,
     is_left: bool,
@@ -46,6 +48,24 @@ struct State {
 }
 
 impl State {
+    fn waiting_bytes(&self) -> usize {
+        self.rest.len() + self.buffer.len()
+    }
+
+    fn discard(&mut self) {
+        self.rest = Bytes::new();
+        self.buffer = Vec::new();
+    }
+
+    /// The next part of what waits. The last part takes the memory along: an idle outbox has none.
+    fn next_part(&mut self) -> Bytes {
+        if self.rest.is_empty() {
+            self.rest = Bytes::from(std::mem::take(&mut self.buffer));
+        }
+        let count = self.rest.len().min(TAKEN_BYTES);
+        self.rest.split_to(count)
+    }
+
     fn wake(&mut self) {
         if let Some(sender) = self.sender.take() {
             sender.wake();
@@ -84,7 +104,7 @@ impl Answer {
     }
 
     /// Appends what `write` writes. False: nobody reads it any more.
-    pub fn append_with(&self, write: impl FnOnce(&mut BytesMut)) -> bool {
+    pub fn append_with(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut state = lock(&self.state);
         if state.is_left || state.is_finished || state.is_aborted {
             return false;
@@ -97,7 +117,7 @@ impl Answer {
     fn wake_in_time(&self, state: &mut State) {
         let due = state.taken_at.map(|at| at + TOGETHER).filter(|due| Instant::now() < *due);
         match (due, &state.sender) {
-            (Some(due), Some(sender)) if state.buffer.len() < TOGETHER_BYTES => {
+            (Some(due), Some(sender)) if state.waiting_bytes() < TOGETHER_BYTES => {
                 if !std::mem::replace(&mut state.is_timed, true) {
                     self.handle.wake_at(due, sender.clone());
                 }
@@ -113,7 +133,7 @@ impl Answer {
     /// Whether the producer must wait for room; if so, an event tells when there is some.
     pub fn must_wait(&self) -> bool {
         let mut state = lock(&self.state);
-        state.wants_room = !state.is_left && state.buffer.len() >= CAPACITY;
+        state.wants_room = !state.is_left && state.waiting_bytes() >= CAPACITY;
         state.wants_room
     }
 
@@ -129,7 +149,7 @@ impl Answer {
     pub fn abort(&self) {
         let mut state = lock(&self.state);
         state.is_aborted = true;
-        state.buffer = BytesMut::new();
+        state.discard();
         state.wake();
         if let Some(stream) = state.stream.take() {
             stream.wake();
@@ -146,7 +166,10 @@ impl Answer {
 
     // For the connection
 
-    pub fn poll_head(self: &Arc<Self>, context: &mut Context<'_>) -> Poll<Result<Response<AnswerBody>, Aborted>> {
+    pub fn poll_head(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Response<AnswerBody>, Aborted>> {
         let mut state = lock(&self.state);
         if state.is_aborted {
             return Poll::Ready(Err(Aborted));
@@ -174,11 +197,11 @@ impl Answer {
     /// The connection sends no more of it.
     pub fn leave(&self) {
         let mut state = lock(&self.state);
-        let is_over = state.is_finished && state.buffer.is_empty();
+        let is_over = state.is_finished && state.waiting_bytes() == 0;
         if std::mem::replace(&mut state.is_left, true) {
             return;
         }
-        state.buffer = BytesMut::new();
+        state.discard();
         drop(state);
         if !is_over {
             self.events.push(Event::Left(self.id));
@@ -190,17 +213,15 @@ impl Answer {
         if state.is_aborted {
             return Poll::Ready(Some(Err(Aborted)));
         }
-        if !state.buffer.is_empty() {
+        if state.waiting_bytes() > 0 {
             state.taken_at = Some(Instant::now());
             state.is_timed = false;
-            let count = state.buffer.len().min(TAKEN_BYTES);
-            // The last part takes the memory along: an idle outbox has none.
-            let data = if count == state.buffer.len() { std::mem::take(&mut state.buffer) } else { state.buffer.split_to(count) };
-            if state.wants_room && state.buffer.len() <= CAPACITY / 2 {
+            let part = state.next_part();
+            if state.wants_room && state.waiting_bytes() <= CAPACITY / 2 {
                 state.wants_room = false;
                 self.events.push(Event::Room(self.id));
             }
-            return Poll::Ready(Some(Ok(Frame::data(data.freeze()))));
+            return Poll::Ready(Some(Ok(Frame::data(part))));
         }
         if let Some(trailers) = state.trailers.take() {
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
@@ -214,7 +235,7 @@ impl Answer {
 
     fn is_end(&self) -> bool {
         let state = lock(&self.state);
-        state.is_finished && state.buffer.is_empty() && state.trailers.is_none()
+        state.is_finished && state.waiting_bytes() == 0 && state.trailers.is_none()
     }
 }
 
@@ -246,7 +267,10 @@ impl Body for AnswerBody {
     type Data = Bytes;
     type Error = Aborted;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         if self.is_whole {
             return Poll::Ready(self.whole.take().map(|data| Ok(Frame::data(data))));
         }

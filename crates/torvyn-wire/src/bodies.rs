@@ -49,7 +49,12 @@ struct Budget {
 pub struct Bodies(Mutex<Budget>);
 
 impl Bodies {
-    pub async fn collect(self: &Arc<Self>, body: Incoming, options: &Options, handle: &Handle) -> Result<Bytes, BodyError> {
+    pub async fn collect(
+        self: &Arc<Self>,
+        body: Incoming,
+        options: &Options,
+        handle: &Handle,
+    ) -> Result<Bytes, BodyError> {
         let declared = body.size_hint().exact();
         if declared == Some(0) {
             return Ok(Bytes::new());
@@ -148,5 +153,9 @@ impl Future for BodyRead<'_> {
 
 fn kind(error: &hyper::Error) -> BodyError {
     // A client that goes away leaves an incomplete body; anything else is not HTTP.
-    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() { BodyError::Left } else { BodyError::Malformed }
+    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+        BodyError::Left
+    } else {
+        BodyError::Malformed
+    }
 }

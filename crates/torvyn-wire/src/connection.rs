@@ -152,7 +152,9 @@ impl Drop for InFlight {
             state.received_before = self.connection.line.received();
             state.head_since = None;
             // An HTTP/2 connection that drains ends with its last stream.
-            if state.is_stopping && let Some(task) = state.task.take() {
+            if state.is_stopping
+                && let Some(task) = state.task.take()
+            {
                 task.wake();
             }
         }

@@ -8,7 +8,7 @@ use crate::reactor::lock;
 
 pub enum Event {
     /// A request with its body, to be answered.
-    Request(Exchange),
+    Request(Box<Exchange>),
     /// A full outbox has room again.
     Room(u64),
     /// The client sends no more; it may still read.

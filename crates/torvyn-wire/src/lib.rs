@@ -1,13 +1,15 @@
 //! The wire of a server: HTTP/1.1 and HTTP/2 over TCP or TLS, on whatever thread drives it.
 //!
-//!     server       a listening socket and its connections
-//!     protocol     TLS, HTTP/1.1 or HTTP/2, timeouts
-//!     connection   what is known of one connection
-//!     service      a request to an exchange, and its answer back
-//!     bodies       request bodies, within limits
-//!     answer       the head of an answer and its outbox
-//!     events       what the program that answers is told
-//!     reactor      sockets, timers and tasks, driven by another event loop
+//! - `server`: a listening socket and its connections
+//! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
+//! - `connection`: what is known of one connection
+//! - `service`: a request to an exchange, and its answer back
+//! - `bodies`: request bodies, within limits
+//! - `answer`: the head of an answer and its outbox
+//! - `events`: what the program that answers is told
+//! - `reactor`: sockets, timers and tasks, driven by another event loop
+
+#![forbid(unsafe_code)]
 
 mod answer;
 mod bodies;

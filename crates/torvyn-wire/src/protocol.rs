@@ -11,7 +11,9 @@ use tokio::io::AsyncReadExt;
 use tokio_rustls::TlsAcceptor;
 
 use crate::connection::Connection;
-use crate::options::{CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, PING, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES};
+use crate::options::{
+    CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, PING, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
+};
 use crate::reactor::{Handle, Sleeper};
 use crate::server::{Shared, next_look};
 use crate::service::{Service, StreamExecutor};
@@ -23,7 +25,9 @@ const HTTP2: &[u8] = b"PRI * HTTP/2.0";
 
 pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
     let opening = open(&shared, &connection);
-    let Some(Some((transport, is_http2))) = within(&shared.handle, shared.options.head_timeout, opening).await else {
+    let Some(Some((transport, is_http2))) =
+        within(&shared.handle, shared.options.head_timeout, opening).await
+    else {
         return;
     };
     let service = Service { shared: shared.clone(), connection: connection.clone() };

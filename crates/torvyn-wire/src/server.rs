@@ -1,11 +1,13 @@
 //! A listening socket, and all connections that it has accepted.
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -37,6 +39,8 @@ pub struct Shared {
     open: Mutex<Open>,
     next_id: AtomicU64,
     is_stopping: AtomicBool,
+    /// The task that accepts.
+    acceptor: Mutex<Option<Waker>>,
 }
 
 impl Shared {
@@ -112,6 +116,7 @@ impl Server {
             open: Mutex::default(),
             next_id: AtomicU64::new(1),
             is_stopping: AtomicBool::new(false),
+            acceptor: Mutex::default(),
         });
         let accepting = accept(shared.clone(), mio::net::TcpListener::from_std(listener));
         reactor.handle().spawn(accepting);
@@ -130,7 +135,9 @@ impl Server {
     pub fn stop(&self) {
         self.shared.is_stopping.store(true, Ordering::Release);
         lock(&self.shared.open).connections.iter().for_each(|(_, connection)| connection.stop());
-        self.shared.handle.ring();
+        if let Some(acceptor) = lock(&self.shared.acceptor).take() {
+            acceptor.wake();
+        }
     }
 
     /// Closes every connection, whatever it does.
@@ -143,13 +150,15 @@ impl Server {
 async fn accept(shared: Arc<Shared>, mut listener: mio::net::TcpListener) {
     let Ok(readiness) = shared.handle.watch(&mut listener, mio::Interest::READABLE) else { return };
     loop {
-        let waiting = std::future::poll_fn(|context| {
+        poll_fn(|context| {
+            *lock(&shared.acceptor) = Some(context.waker().clone());
             if shared.is_stopping.load(Ordering::Acquire) {
-                return std::task::Poll::Ready(());
+                Poll::Ready(())
+            } else {
+                readiness.poll(Interest::Read, context)
             }
-            readiness.poll(Interest::Read, context)
-        });
-        waiting.await;
+        })
+        .await;
         if shared.is_stopping.load(Ordering::Acquire) {
             return;
         }
@@ -185,7 +194,7 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
 
 /// A connection until it ends by itself, or is reset by either side.
 struct ConnectionTask<F> {
-    serving: std::pin::Pin<Box<F>>,
+    serving: Pin<Box<F>>,
     connection: Arc<Connection>,
     _place: OpenConnection,
 }
@@ -193,9 +202,9 @@ struct ConnectionTask<F> {
 impl<F: Future<Output = ()>> Future for ConnectionTask<F> {
     type Output = ();
 
-    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.connection.is_over(context) {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
         self.serving.as_mut().poll(context)
     }

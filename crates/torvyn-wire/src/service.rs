@@ -53,14 +53,14 @@ async fn answer(
         return Err(Aborted);
     }
     let (peer, is_tls) = (connection.peer, connection.is_tls);
-    shared.events.push(Event::Request(Exchange {
+    shared.events.push(Event::Request(Box::new(Exchange {
         head,
         body,
         peer,
         is_tls,
         answer: answer.clone(),
-        connection: connection.clone(),
-    }));
+        connection: Arc::downgrade(&connection),
+    })));
     if connection.is_half_closed() {
         answer.half_close();
     }

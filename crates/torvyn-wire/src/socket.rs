@@ -80,7 +80,11 @@ impl Socket {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if !self.peeked.is_empty() {
             let count = self.peeked.len().min(buffer.remaining());
             buffer.put_slice(&self.peeked[..count]);
@@ -90,8 +94,9 @@ impl AsyncRead for Socket {
         let space = buffer.initialize_unfilled();
         let asked = space.len();
         let count = ready!(self.line.try_io(Interest::Read, context, |mut stream| stream.read(space)))?;
-        if count > 0 && count < asked {
-            // Less than asked means that the kernel has no more; the next bytes are reported again.
+        if count > 0 && count < asked && !self.line.readiness.is_read_closed() {
+            // Less than asked means that the kernel has no more; the next bytes are reported again. An end that was
+            // reported together with these bytes is not.
             self.line.readiness.clear(Interest::Read);
         }
         self.line.received.fetch_add(count as u64, Ordering::Relaxed);

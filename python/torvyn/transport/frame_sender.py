@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from torvyn.transport.http.exchange import TextPoster
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
 
@@ -38,6 +39,7 @@ class FrameSender:
         "is_cut",
         "is_left",
         "is_over",
+        "post_text",
     )
 
     def __init__(
@@ -52,6 +54,8 @@ class FrameSender:
         self._settings = settings
         self._heartbeat = heartbeat
         self._on_left = on_left
+        self.post_text: TextPoster = _no_text
+        """Set it to send text."""
         self._sending = 0
         self._since_s = self._last_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -95,6 +99,19 @@ class FrameSender:
         self._last_s = self._time()
         try:
             rest = self._post(frames)
+        except OSError:
+            self._leave()
+            return None
+        return None if rest is None else self._finish(rest)
+
+    def send_text(self, text: str, index: int, kind: str) -> Awaitable[None] | None:
+        """The same for new text, which `post_text` encodes."""
+        if self.is_left:
+            return None
+        self.chunks += 1
+        self._last_s = self._time()
+        try:
+            rest = self.post_text(text, index, kind)
         except OSError:
             self._leave()
             return None
@@ -173,6 +190,10 @@ class FrameSender:
         )
         if self._task is not None:
             self._task.cancel()
+
+
+def _no_text(text: str, index: int, kind: str) -> None:
+    raise AssertionError("the sender was not told how to encode text")
 
 
 def _nothing() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, Framing
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.http.exchange import HttpExchange
+from torvyn.transport.http.exchange import HttpExchange, TextPoster
 
 if TYPE_CHECKING:
     from torvyn.protocol.proto_encoder import ProtoEncoder
@@ -68,6 +68,10 @@ class Wire(ABC):
     async def until_left(self) -> None:
         """Returns when the client has left."""
 
+    def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
+        """A function that encodes new text and posts it, for the answer of that encoder."""
+        return lambda text, index, kind: self.post((encoder.text(text, index, kind),))
+
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         """Calls it when the client sends no more, where the transport tells."""
         return
@@ -101,6 +105,10 @@ class HttpWire(Wire):
 
     def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
         return self.exchange.post(frames[0] if len(frames) == 1 else b"".join(frames), is_last)
+
+    def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
+        assert isinstance(encoder, Encoder)
+        return self.exchange.text_poster(encoder)
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self.exchange.when_half_closed(act)

@@ -16,6 +16,8 @@ from watched_engines import CEILING_S, Numbering, Watched, peer_of
 from torvyn.engine import Scripted
 from torvyn.transport.listener.sockets import SEND_BYTES
 
+WIRES = ("granian", "native")
+
 PROMPT_BODY = b'{"prompt": "Hi"}'
 
 

@@ -10,16 +10,24 @@ use torvyn_wire::http::{HeaderMap, Response, StatusCode, Version, response};
 use torvyn_wire::{BodyError, Exchange};
 
 use super::Driven;
+use crate::wire::frames::FrameEncoder;
 
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct WireExchange {
-    exchange: Exchange,
+    exchange: Box<Exchange>,
     driven: Arc<Driven>,
 }
 
 impl WireExchange {
-    pub fn new(exchange: Exchange, driven: Arc<Driven>) -> Self {
+    pub fn new(exchange: Box<Exchange>, driven: Arc<Driven>) -> Self {
         Self { exchange, driven }
+    }
+
+    fn appended(&self, append: impl FnOnce() -> bool) -> PyResult<bool> {
+        if !self.driven.after(append) {
+            return Err(PyConnectionResetError::new_err("the client has left"));
+        }
+        Ok(!self.exchange.answer.must_wait())
     }
 }
 
@@ -72,8 +80,14 @@ impl WireExchange {
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let headers = PyDict::new(py);
         for name in self.exchange.head.headers.keys() {
-            let values: Vec<String> =
-                self.exchange.head.headers.get_all(name).iter().map(|value| latin1(value.as_bytes())).collect();
+            let values: Vec<String> = self
+                .exchange
+                .head
+                .headers
+                .get_all(name)
+                .iter()
+                .map(|value| latin1(value.as_bytes()))
+                .collect();
             headers.set_item(PyString::intern(py, name.as_str()), values.join(", "))?;
         }
         Ok(headers)
@@ -119,10 +133,19 @@ impl WireExchange {
 
     /// False: wait until there is room. Raises `ConnectionResetError` when the client has left.
     fn append(&self, data: &[u8]) -> PyResult<bool> {
-        if !self.driven.after(|| self.exchange.answer.append(data)) {
-            return Err(PyConnectionResetError::new_err("the client has left"));
-        }
-        Ok(!self.exchange.answer.must_wait())
+        self.appended(|| self.exchange.answer.append(data))
+    }
+
+    /// `append` of a frame with new text, which is encoded where it waits to be sent.
+    fn append_text(
+        &self,
+        encoder: &FrameEncoder,
+        text: &Bound<'_, PyString>,
+        index: u32,
+        kind: &str,
+    ) -> PyResult<bool> {
+        let write = encoder.line.text_writer(text, index, kind, None, None)?;
+        self.appended(|| self.exchange.answer.append_with(write))
     }
 
     /// The answer is complete.
@@ -162,10 +185,13 @@ fn head(status: u16, headers: &[(String, String)]) -> PyResult<response::Parts> 
 fn header_map(pairs: &[(String, String)]) -> PyResult<HeaderMap> {
     let mut map = HeaderMap::with_capacity(pairs.len());
     for (name, value) in pairs {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
         // One byte per character, as HTTP has it.
-        let bytes: Vec<u8> = value.chars().map(|character| u8::try_from(character as u32).unwrap_or(b'?')).collect();
-        let value = HeaderValue::from_bytes(&bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let bytes: Vec<u8> =
+            value.chars().map(|character| u8::try_from(character as u32).unwrap_or(b'?')).collect();
+        let value =
+            HeaderValue::from_bytes(&bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
         map.append(name, value);
     }
     Ok(map)

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Registry, Token};
 
-pub use readiness::{Interest, Readiness};
 use readiness::Sources;
+pub use readiness::{Interest, Readiness};
 pub use tasks::lock;
 use tasks::{Ready, Tasks};
-pub use timers::{Sleeper, WireTimer};
 use timers::Timers;
+pub use timers::{Sleeper, WireTimer};
 
 const ALARM: Token = Token(usize::MAX);
 const EVENTS: usize = 256;
@@ -60,7 +60,11 @@ impl Handle {
     }
 
     /// Readiness of a socket, until the returned value is dropped.
-    pub fn watch(self: &Arc<Self>, source: &mut impl mio::event::Source, interest: mio::Interest) -> io::Result<Readiness> {
+    pub fn watch(
+        self: &Arc<Self>,
+        source: &mut impl mio::event::Source,
+        interest: mio::Interest,
+    ) -> io::Result<Readiness> {
         let (token, state) = self.sources.add();
         if let Err(error) = self.registry.register(source, Token(token), interest) {
             self.sources.remove(token);

@@ -27,7 +27,12 @@ pub struct Ready {
 
 impl Ready {
     pub fn new(alarm: mio::Waker) -> Self {
-        Self { woken: Mutex::default(), started: Mutex::default(), alarm, is_watching: AtomicBool::new(false) }
+        Self {
+            woken: Mutex::default(),
+            started: Mutex::default(),
+            alarm,
+            is_watching: AtomicBool::new(false),
+        }
     }
 
     pub fn spawn(&self, task: Task) {
@@ -121,7 +126,11 @@ impl Tasks {
         let started = std::mem::take(&mut *lock(&ready.started));
         for task in started {
             let slot = self.entries.vacant_entry();
-            let state = Arc::new(TaskWaker { id: slot.key(), is_queued: AtomicBool::new(true), ready: ready.clone() });
+            let state = Arc::new(TaskWaker {
+                id: slot.key(),
+                is_queued: AtomicBool::new(true),
+                ready: ready.clone(),
+            });
             self.batch.push(slot.key());
             let waker = Waker::from(state.clone());
             slot.insert(Entry { task: Some(task), state, waker });

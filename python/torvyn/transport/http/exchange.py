@@ -9,7 +9,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from torvyn.engine.request import new_id
@@ -21,9 +21,16 @@ from torvyn.transport.http.json_body import parse_object
 from torvyn.transport.rejection import Rejection
 from torvyn.transport.settings import ServerSettings
 
+if TYPE_CHECKING:
+    from torvyn.protocol.encoder import Encoder
+
 ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 JSON: Final = "application/json"
 CLOSE: Final = {"connection": "close"}
+
+
+TextPoster: TypeAlias = Callable[[str, int, str], Awaitable[None] | None]
+"""Text, choice and kind."""
 
 
 class HttpExchange(ABC):
@@ -96,6 +103,10 @@ class HttpExchange(ABC):
         """Sends a part of a streamed response; returns what remains to wait for, if anything.
         Either raises `OSError` when the client has left."""
 
+    def text_poster(self, encoder: Encoder) -> TextPoster:
+        """A function that encodes new text and posts it."""
+        return lambda text, index, kind: self.post(encoder.text(text, index, kind))
+
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has disconnected."""
@@ -139,6 +150,17 @@ def request_id(headers: Mapping[str, str]) -> str:
 class ClientDisconnected(Exception):
     """The client disconnected before its request was complete. Raised as a new object each time: an
     exception keeps its frames, and with them the body."""
+
+
+def host_ambiguous() -> Rejection:
+    message = "the request names more than one host"
+    hint = "send one `Host` header, and the same host in the target if that names one"
+    return Rejection(400, "transport.host-ambiguous", message, hint=hint)
+
+
+def body_malformed() -> Rejection:
+    message = "the request body is not encoded as its headers say"
+    return Rejection(400, "transport.body-malformed", message, headers=CLOSE)
 
 
 def body_too_slow(settings: ServerSettings) -> Rejection:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
 from urllib.parse import unquote
 
 from torvyn._native import WireExchange
+from torvyn.protocol.encoder import Encoder
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import (
     HttpExchange,
+    TextPoster,
+    body_malformed,
     body_too_large,
     body_too_slow,
+    host_ambiguous,
     too_many_bodies,
 )
-from torvyn.transport.rejection import Rejection
 from torvyn.transport.settings import ServerSettings
 
 
@@ -45,8 +47,7 @@ class NativeExchange(HttpExchange):
         """Raises a rejection if it is ambiguous for which host the request is."""
         named = self._native.authority
         if self._native.hosts > 1 or (named is not None and self.headers["host"] != named):
-            message = "the request names more than one host"
-            raise Rejection(400, "transport.host-ambiguous", message)
+            raise host_ambiguous()
 
     async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
         error = self._native.body_error
@@ -55,8 +56,7 @@ class NativeExchange(HttpExchange):
         if error == "too-large":
             raise body_too_large(settings.max_body_bytes)
         if error == "malformed":
-            message = "the request body is not encoded as its headers say"
-            raise Rejection(400, "transport.body-malformed", message, headers=_CLOSE)
+            raise body_malformed()
         raise too_many_bodies() if error == "refused" else body_too_slow(settings)
 
     async def send_head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
@@ -71,8 +71,17 @@ class NativeExchange(HttpExchange):
         has_room = self._native.append(data)
         if is_last:
             self._native.finish()
-        if has_room or is_last:
-            return None
+        return None if has_room or is_last else self._wait_for_room()
+
+    def text_poster(self, encoder: Encoder) -> TextPoster:
+        append = self._native.append_text
+
+        def post(text: str, index: int, kind: str) -> Awaitable[None] | None:
+            return None if append(encoder, text, index, kind) else self._wait_for_room()
+
+        return post
+
+    def _wait_for_room(self) -> asyncio.Future[None]:
         self._room = self._loop.create_future()
         return self._room
 
@@ -105,9 +114,6 @@ class NativeExchange(HttpExchange):
         """The request was handled: an answer that is not complete is broken."""
         self._on_half_closed = None
         self._native.abort_unless_finished()
-
-
-_CLOSE: Final = {"connection": "close"}
 
 
 def _settle(future: asyncio.Future[None] | None) -> None:
