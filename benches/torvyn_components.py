@@ -41,6 +41,22 @@ class PullSource(torvyn.Source):
         return token
 
 
+class BatchSource(torvyn.Source):
+    """The same with `pull_batch`."""
+
+    unit = "tokens"
+
+    def __init__(self, tokens: list[str]) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.index = 0
+
+    def pull_batch(self, most: int) -> list[str] | None:
+        tokens = self.tokens[self.index : self.index + most]
+        self.index += most
+        return tokens or None
+
+
 class ContentFilter(torvyn.Filter):
     def init(self, config: str) -> None:
         self.blocked = frozenset(word.strip().lower() for word in config.split(","))

@@ -20,6 +20,8 @@ BLOCKED_WORDS = frozenset({BLOCKED})
 """Entries look up `token.strip().lower()`; the tokens are ASCII, so that is ASCII case."""
 STOPS = (".", "!", "?")
 QUEUE_DEPTH = 64
+DEEP_QUEUE = 1024
+"""For entries that take large batches."""
 
 
 @dataclass(frozen=True, slots=True)

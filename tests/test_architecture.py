@@ -38,6 +38,7 @@ RANK = {package: rank for rank, packages in enumerate(ORDER) for package in pack
 NATIVE = (
     "manifest",
     "sandbox",
+    "durable",
     "link.checks.grants",
     "reactor",
     "text",

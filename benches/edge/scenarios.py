@@ -126,6 +126,22 @@ def outage(peer: Peer, count: int, rate: float, *, with_kill: bool) -> dict[str,
         return result
 
 
+def long_outage(peer: Peer, count: int, rate: float) -> dict[str, Any]:
+    """The collector is away while very many readings arrive. Meanwhile the gateway is killed, and
+    later it is stopped by SIGTERM; both times it is started again."""
+    with gateway(peer) as (process, collector, port):
+        collector.close()
+        sending = publisher.start(port, 0, count, rate)
+        for end in (process.kill, process.stop):
+            time.sleep(count / rate / 3)
+            end()
+            process.start()
+        sending.wait()
+        collector.open()
+        collector.wait_for(range(count), LIMIT_S)
+        return account(collector.delivered(), range(count)).data()
+
+
 def live_kills(peer: Peer, count: int, rate: float, kills: int, seed: int) -> dict[str, Any]:
     """kill -9 at random moments of live traffic, and a start at once."""
     moments = random.Random(seed)

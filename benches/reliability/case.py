@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -38,6 +39,8 @@ class Case:
     def run(self, rounds: int) -> dict[str, Any]:
         result: dict[str, Any] = {"name": self.name, "fault": self.fault, "how": self.how}
         result |= {"gate": self.limit_text, "limit": self.limit, "unit": self.unit}
+        result["rounds"] = rounds
+        result["measured_at"] = datetime.now(UTC).isoformat(timespec="seconds")
         try:
             measurement = self.measure(rounds)
         except SkipCase as reason:

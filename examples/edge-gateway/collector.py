@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,7 +67,10 @@ def main() -> None:
     parser.add_argument("--file", type=Path, default=Path("windows.jsonl"))
     parser.add_argument("--reject", metavar="KEY", help="answer the window with this key with 422")
     options = parser.parse_args()
-    collector = Collector(options.port, options.file, options.reject)
+    try:
+        collector = Collector(options.port, options.file, options.reject)
+    except OSError as error:
+        sys.exit(f"cannot listen on port {options.port}: {error.strerror}; choose another: --port")
     print(f"port {collector.server_port}, file {options.file}", flush=True)
     collector.serve_forever()
 

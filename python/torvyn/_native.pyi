@@ -18,6 +18,7 @@ __all__ = [
     "Batch",
     "ChunkParser",
     "CompiledComponent",
+    "Database",
     "Element",
     "EventParser",
     "FileParser",
@@ -121,6 +122,38 @@ class BatchReceipts:
     def settle(self) -> None: ...
 
 @final
+class Database:
+    """An SQLite database. Errors are `sqlite3.Error` with an `sqlite_errorcode`."""
+
+    def __new__(
+        cls,
+        path: str | PathLike[str],
+        *,
+        mark: str | PathLike[str] | None = None,
+        is_read_only: bool = False,
+    ) -> Self: ...
+    def execute(
+        self, sql: str, values: tuple[Any, ...] | None = None, *, is_quick: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """One that `is_quick` only touches memory, and keeps the interpreter."""
+
+    def page(
+        self, sql: str, values: tuple[Any, ...], max_bytes: int
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        """Rows until their blobs have so many bytes, and whether those were all. What cannot be
+        read ends the page; it raises when it comes first."""
+
+    def commit(self, mark: bytes | None = None) -> None:
+        """Commits, and then writes the mark to its file, unsynced."""
+
+    @property
+    def wal_pages(self) -> int: ...
+    @property
+    def in_transaction(self) -> bool: ...
+    def serialize(self) -> bytes: ...
+    def close(self) -> None: ...
+
+@final
 class EdgeLog:
     """What the two ends of an edge that leaves the process share with its carrier."""
 
@@ -172,11 +205,11 @@ class Port:
     # Blocks until there is a task. False when the flow has stopped
     def wait(self, for_credit: bool = False, timeout_s: float = 3600.0) -> bool: ...
     # The result for the oldest element. False when the reactor recalled the elements after it
-    def answer(self, value: object) -> bool: ...
+    def answer(self, value: object, held_elements: int | None = None) -> bool: ...
     # The component gets all that waits in one call; before the flow is built
     def take_batches(self) -> None: ...
     # The results for the oldest elements, from a batch method
-    def answer_batch(self, value: object, count: int) -> bool: ...
+    def answer_batch(self, value: object, count: int, held_elements: int | None = None) -> bool: ...
     def resumed(self) -> bool: ...
     def emit(self, value: object) -> bool: ...  # An output that precedes the result
     def fail(self, error: BaseException, consumed: bool = True) -> bool: ...
@@ -184,6 +217,8 @@ class Port:
     def fail_last(self, error: BaseException) -> bool: ...
     # A source's item. Returns the seconds to wait: -1 after `PENDING`, None for an item
     def pulled(self, value: object) -> float | None: ...
+    # What `pull_batch` returned, in the same way
+    def pulled_batch(self, value: object, most: int) -> float | None: ...
     # The result of a flush or a completion, or the end of a source
     def finish(self, value: object) -> None: ...
 
@@ -359,6 +394,7 @@ class SandboxGuest:
     replaced: Final[int]
     replace_ns: Final[int]
     refused: Final[int]
+    memory_bytes: Final[int]
     denied: Final[dict[str, int]]
 
 @final

@@ -36,8 +36,10 @@ CATALOGUE: Final[dict[str, str]] = {
     "durable.disk-full": "A flow's data cannot be written: the disk is full.",
     "durable.in-use": "Another process runs the flow whose data is in this folder.",
     "durable.log-full": "A log with the policy `block` or `error` has reached its `max_bytes`.",
+    "durable.newer-version": "A flow's data was written by a newer version of torvyn.",
     "durable.row-too-large": "A batch is too large for the `max_bytes` of its log.",
     "durable.shape-changed": "A flow was changed, and no longer fits the state that it saved.",
+    "durable.unsafe-aggregator": "A crash would lose what an aggregator has collected.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",
     "engine.bad-option": "An engine does not have the option, or the option's value is invalid.",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +41,14 @@ def open_below_a_file(folder: Path) -> None:
     DurableStore.open(folder / "file" / "flow.db", SMALL)
 
 
+def open_newer(folder: Path) -> None:
+    DurableStore.open(folder / "flow.db", SMALL).close()
+    with closing(sqlite3.connect(folder / "flow.db")) as connection:
+        connection.execute("ALTER TABLE rows ADD COLUMN lane INTEGER")
+        connection.execute("PRAGMA user_version = 2")
+    DurableStore.open(folder / "flow.db", SMALL)
+
+
 def fail(path: Path, error: Exception) -> None:
     raise unavailable(path, error)  # type: ignore[arg-type]
 
@@ -51,6 +61,19 @@ def change_shape(folder: Path) -> None:
     torvyn.Flow.from_plan(replace(flow.plan, state_dir=str(folder))).run()
 
 
+class Forgetful(torvyn.Source):
+    def pull(self) -> None:
+        return None
+
+    def acknowledge(self, count: int) -> None:
+        pass
+
+
+def collect_unsafely(folder: Path) -> None:
+    collect = torvyn.aggregator(lambda element: None)
+    torvyn.Flow(Forgetful(), collect, torvyn.sink(print)).run()
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "durable.damaged": lambda folder: fail(folder, not_a_store("it is empty")),
     "durable.disk-failed": open_below_a_file,
@@ -59,6 +82,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "durable.in-use": open_twice,
     "durable.log-full": append_too_much,
+    "durable.newer-version": open_newer,
     "durable.row-too-large": append_too_large,
     "durable.shape-changed": change_shape,
+    "durable.unsafe-aggregator": collect_unsafely,
 }

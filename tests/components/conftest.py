@@ -1,5 +1,7 @@
 """Fixtures for the tests of components: a started component and a manual clock."""
 
+import contextlib
+
 import pytest
 
 
@@ -18,12 +20,16 @@ def clock():
 
 @pytest.fixture
 def start(clock):
-    """A component after `init`, with the hand-driven clock in its place."""
+    """A component after `init`, with the hand-driven clock in its place; torn down at the end."""
+    with contextlib.ExitStack() as stack:
 
-    def started(cls, config=""):
-        component = cls(config)
-        component._clock = clock
-        component.init(config)
-        return component
+        def started(cls, config="", node=None):
+            component = cls(config)
+            component._clock = clock
+            component._node = node
+            component.init(config)
+            stack.callback(component.teardown)
+            stack.callback(component.unblock)
+            return component
 
-    return started
+        yield started

@@ -53,6 +53,20 @@ def test_a_change_is_logged_once_however_often_it_is_tried(connection, caplog):
     ]
 
 
+def test_a_rejection_is_an_error_with_a_hint_until_something_works(connection, clock, caplog):
+    for number in range(3):
+        connection.rejected(f"401, request {number}", "renew the token", cause="401")
+        clock.advance(1.0)
+    rejected = connection.status
+    connection.lost("reset")
+    connection.connected()
+
+    assert (rejected.state, rejected.hint) == ("rejected", "renew the token")
+    assert (rejected.failures, rejected.away_s) == (3, 3.0)
+    assert connection.status.hint is None
+    assert events(caplog) == [("ERROR", "connection.rejected"), ("WARNING", "connection.waiting")]
+
+
 def test_a_closed_connection_is_silent_and_its_time_stops(connection, clock, caplog):
     connection.lost("refused")
     clock.advance(1.0)

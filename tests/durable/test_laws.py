@@ -69,12 +69,13 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.commit(Transaction(acknowledged={log: up_to}))
             self.waiting[log] = {k: v for k, v in self.waiting[log].items() if k > up_to}
 
-    @rule(log=st.sampled_from("ab"), index=st.integers(0, 30))
-    def settle_a_row(self, log: str, index: int) -> None:
-        rows = self.store.read(log, -1, LIMIT)
-        if index < len(rows):
-            self.store.commit(Transaction(settled_rows={log: [rows[index].first]}))
-            for sequence in range(rows[index].first, rows[index].last + 1):
+    @rule(log=st.sampled_from("ab"), index=st.integers(0, 30), count=st.integers(1, 3))
+    def settle_rows(self, log: str, index: int, count: int) -> None:
+        rows = self.store.read(log, -1, LIMIT)[index : index + count]
+        if rows:
+            settled = (rows[0].first, rows[-1].last)
+            self.store.commit(Transaction(settled_ranges={log: [settled]}))
+            for sequence in range(settled[0], settled[1] + 1):
                 self.waiting[log].pop(sequence, None)
 
     @rule(log=st.sampled_from("ab"))

@@ -45,7 +45,7 @@ def test_a_row_stays_until_its_last_element_is_settled(tmp_path: Path) -> None:
 def test_rows_settled_out_of_order_are_not_read_again(tmp_path: Path) -> None:
     with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
         append(store, 2, 2, 2)
-        store.commit(Transaction(settled_rows={"log": [2]}))
+        store.commit(Transaction(settled_ranges={"log": [(2, 3)]}))
         assert store.acknowledged("log") == -1
     with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
         assert [row.first for row in store.read("log", -1, 100)] == [0, 4]
@@ -126,7 +126,9 @@ def test_a_commit_that_was_reported_as_failed_is_undone_when_the_store_reconnect
         session, states = store._session, store._session.states
         append(store, 3)
         # As if the commit had failed after SQLite had written it, and the rollback too.
-        session.committed(states)
+        mark = session._mark
+        mark.path.write_bytes(mark.encode(session.epoch, states.values()))
+        session.states = states
         session.file.close()
 
         append(store, 1, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torvyn
@@ -72,3 +72,10 @@ def check_account(flow: torvyn.Flow) -> None:
     for node in flow.statistics.nodes.values():
         done = node.passed + node.filtered + node.failed + node.dead_lettered + node.absorbed
         assert node.received == done + node.unread, node
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s, "the condition did not become true"
+        time.sleep(0.005)

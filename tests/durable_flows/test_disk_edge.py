@@ -7,7 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-from durable_parts import AckSource, GatedSink, SlowSink, check_account, disk_flow
+from durable_parts import (
+    AckSource,
+    GatedSink,
+    SlowSink,
+    check_account,
+    disk_flow,
+    wait_until,
+)
 
 import torvyn
 from torvyn import Element, Output
@@ -40,13 +47,6 @@ def test_what_was_not_delivered_is_delivered_in_the_next_run() -> None:
     disk_flow(AckSource([]), later).run()
     assert sink.texts[:100] == numbers(100)
     assert [*sink.texts[: 300 - len(later.texts)], *later.texts] == numbers(300)
-
-
-def wait_until(condition: object, timeout_s: float = 20) -> None:
-    end_s = time.monotonic() + timeout_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end_s, "the condition did not become true"
-        time.sleep(0.005)
 
 
 def test_the_source_is_acknowledged_although_the_sink_takes_nothing() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from durable_parts import AckSource, GatedSink, check_account
+from durable_parts import AckSource, GatedSink, check_account, wait_until
 
 import torvyn
 from torvyn import Element
@@ -187,3 +188,65 @@ def test_two_processes_cannot_run_one_flow(state_dir: Path) -> None:
     sink.gate.set()
     first.cancel()
     first.wait()
+
+
+class UnsavedWindow(torvyn.Aggregator):
+    """Collects everything until the end, and is not saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.has_three = threading.Event()
+
+    def ingest(self, element: Element) -> None:
+        self.texts.append(element.text)
+        if len(self.texts) == 3:
+            self.has_three.set()
+
+    def flush(self) -> list[str]:
+        return self.texts
+
+    def held_elements(self) -> int:
+        return len(self.texts)
+
+
+def unsaved_flow(items: list[Any], window: UnsavedWindow, sink: torvyn.Sink) -> torvyn.Flow:
+    flow = torvyn.Flow()
+    flow.add("in", AckSource(items)).add("window", window).add("out", sink)
+    return flow.connect("in", "window", carrier="disk").connect("window", "out")
+
+
+def test_a_drain_keeps_what_an_aggregator_without_a_state_holds() -> None:
+    window, sink = UnsavedWindow(), GatedSink(free=10**9)
+    flow = unsaved_flow(["a", "b", "c", *[torvyn.PENDING] * 10**6], window, sink)
+    flow.start()
+    assert window.has_three.wait(20)
+    flow.drain()
+    flow.wait()
+    assert sink.texts == []
+    unsaved_flow([], UnsavedWindow(), sink).run()
+    assert sink.texts == ["a", "b", "c"]
+
+
+class LargeNumbers(FileNumbers):
+    def pull(self) -> str | None:
+        number = super().pull()
+        return number and number.ljust(1000)
+
+
+def stored_bytes(flow: torvyn.Flow) -> list[int]:
+    return [edge.stored.bytes for edge in flow.statistics.edges if edge.stored]
+
+
+def test_full_logs_of_segments_with_states_drain_when_the_sink_is_back() -> None:
+    """Each of them has no room for what the one before it must commit."""
+    sink, flow = GatedSink(), torvyn.Flow(checkpoint_s=0.01)
+    flow.add("in", LargeNumbers(3000)).add("first", Total()).add("second", Total()).add("out", sink)
+    flow.connect("in", "first")
+    flow.connect("first", "second", carrier="disk", max_bytes=1 << 20)
+    flow.connect("second", "out", carrier="disk", max_bytes=1 << 20)
+    flow.start()
+    wait_until(lambda: min(stored_bytes(flow)) > 600_000)
+    sink.gate.set()
+    assert flow.wait(20)
+    assert [int(text.split(":")[0]) for text in sink.texts] == list(range(3000))

@@ -33,7 +33,7 @@ def values(key: tables.Key) -> st.SearchStrategy[object]:
         "integer": st.integers(int(key.minimum), int(key.maximum)),
         "boolean": st.booleans(),
         "ratio": st.floats(key.minimum, key.maximum),
-        "size": st.integers(1, 2**50),
+        "size": st.integers(int(key.minimum), int(key.maximum)),
         "duration": NANOSECONDS,
         "strings": st.lists(TEXT, max_size=3).map(tuple),
         "config": TEXT | st.dictionaries(TEXT, JSON, max_size=3),

@@ -18,6 +18,8 @@ BATCH = 500
 """Readings per request of the uplink, at most."""
 HUGE_BACKLOG, SOAK_S = 200_000, 60
 BACKLOG, LIVE_RATE, LIVE_S = 20_000, 1000, 4
+LONG_S = 600
+"""The outage whose readings are sent in a tenth of the time."""
 
 
 def _gateway(carrier: str = torvyn_gateway.DISK) -> Peer:
@@ -55,6 +57,14 @@ def outage(rounds: int) -> Measurement:
     results = [scenarios.outage(_gateway(), 10_000, 2500, with_kill=True) for _ in range(rounds)]
     samples = [float(one["lost"] + one["out_of_order"]) for one in results]
     return Measurement(sum(samples), samples)
+
+
+def long_outage(rounds: int) -> Measurement:
+    count = LONG_S * LIVE_RATE
+    results = [scenarios.long_outage(_gateway(), count, 10 * LIVE_RATE) for _ in range(rounds)]
+    samples = [float(one["lost"] + one["out_of_order"]) for one in results]
+    repeated = sum(one["repeated"] for one in results)
+    return Measurement(sum(samples), samples, f"{count * rounds:,} readings, {repeated} repeated")
 
 
 @functools.cache
@@ -120,6 +130,14 @@ CASES = [
         0,
         "lost or out of order",
         outage,
+    ),
+    Case(
+        "edge.long-outage",
+        "the collector is away for ten minutes",
+        f"{LIVE_RATE:,} readings/s, sent ten times as fast; kill -9, and later SIGTERM, meanwhile",
+        0,
+        "lost or out of order",
+        long_outage,
     ),
     Case(
         "edge.drain",

@@ -4,10 +4,12 @@
 //! runs while a native lock is held.
 
 mod component;
+mod database;
 mod element;
 mod enums;
 mod error;
 mod flow;
+mod interpreter;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod server;
@@ -22,6 +24,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::component::native_stage::NativeStage;
+    #[pymodule_export]
+    use super::database::Database;
     #[pymodule_export]
     use super::element::PyElement;
     #[pymodule_export]

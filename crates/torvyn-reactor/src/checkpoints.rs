@@ -49,6 +49,10 @@ impl CutRequests {
         self.0[segment].load(Ordering::Acquire) != IDLE
     }
 
+    pub(crate) fn is_cut(&self, segment: usize) -> bool {
+        self.0[segment].load(Ordering::Acquire) == HELD
+    }
+
     pub(crate) fn is_wanted(&self, segment: usize) -> bool {
         self.0[segment].load(Ordering::Acquire) == WANTED
     }

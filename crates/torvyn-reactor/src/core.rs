@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use torvyn_stream::{Answers, Element, Emission, End, Outbox, Queue};
 
+use crate::backoff::Jitter;
 use crate::blueprint::{Annotate, Blueprint, EdgeSpec, OnError, Timing};
 use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::edges::{Accepts, Edge, Edges};
 use crate::node::Node;
+use crate::offload::MAX_CALL;
 use crate::shared_state::{Failure, SharedState};
 use crate::trace::Tracer;
 
@@ -33,10 +35,13 @@ pub struct Core {
     pub answers: Answers,
     /// Some stage takes batches.
     pub takes_batches: bool,
+    pub jitter: Jitter,
     pub clock: Clock,
     pub now_ns: u64,
     pub batch: u32,
     pub max_batch: u32,
+    /// How long the sources of this sweep took to return single elements. Measured in flows with batches only.
+    pub pull_ns: u64,
     pub turn_time_ns: u64,
     pub quota_elements: i64,
     pub quota_ns: i64,
@@ -79,9 +84,11 @@ impl Core {
             answers: Answers::default(),
             takes_batches,
             now_ns: started_ns,
+            jitter: Jitter::new(&clock),
             clock,
             batch: 1,
-            max_batch: quota_elements.clamp(1, 1 << 16) as u32,
+            max_batch: quota_elements.clamp(if takes_batches { MAX_CALL as u64 } else { 1 }, 1 << 16) as u32,
+            pull_ns: 0,
             turn_time_ns: blueprint.turn_time_ns,
             quota_elements: quota_elements as i64,
             quota_ns: (blueprint.turn_time_ns * quarters / 4).max(1) as i64,

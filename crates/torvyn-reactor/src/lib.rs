@@ -3,6 +3,8 @@
 //! A `Flow` is built from a `Blueprint`. Its `Core` (queues, nodes, stages) belongs to the thread that runs the turn; any
 //! thread may use its `SharedState` (counters, requests) at any time. No host code runs under a native lock.
 
+mod absorbed;
+mod backoff;
 pub mod blueprint;
 pub mod checkpoints;
 pub mod clock;
@@ -20,6 +22,7 @@ mod turn;
 pub mod wake_pipe;
 pub mod workers;
 
+pub use backoff::Backoff;
 pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
 pub use checkpoints::{Checkpoints, CutRequests, Rest};
 pub use clock::Clock;

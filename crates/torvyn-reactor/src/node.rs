@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Receipt, Stage, StageError, Step};
+use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Stage, StageError, Step};
 
+use crate::absorbed::Absorbed;
+use crate::backoff::Backoff;
 use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
 
@@ -45,6 +47,8 @@ pub struct OffloadState {
     pub results: VecDeque<TaskResult>,
     /// Elements sent to the worker whose results have not arrived, oldest first. The worker has copies.
     pub in_flight: VecDeque<Element>,
+    /// How many elements an aggregator held when it gave the result that is being settled; None if it cannot say.
+    pub held_elements: Option<usize>,
     /// The worker gives its component all that it takes in one call.
     pub in_batches: bool,
     /// How many of them, from the oldest, count as received: one, or all with `in_batches`. The others still count as
@@ -75,6 +79,7 @@ impl Worker {
             exchange,
             results: VecDeque::new(),
             in_flight: VecDeque::new(),
+            held_elements: None,
             in_batches,
             begun: 0,
             left: Vec::new(),
@@ -92,7 +97,7 @@ pub struct Node {
     pub phase: Phase,
     pub recovery: Recovery,
     pub retries: u32,
-    pub backoff_ns: u64,
+    pub backoff: Backoff,
     pub budget_bytes: u64,
     pub inputs: Box<[u16]>,
     pub ports: Box<[Box<[u16]>]>,
@@ -128,8 +133,8 @@ pub struct Node {
     pub end: Option<Box<End>>,
     /// The acknowledgements of a source that asks for them.
     pub acks: Option<Arc<AckLog>>,
-    /// The receipts of the elements inside an aggregator or a guard, oldest first, with the length of each element.
-    pub absorbed: VecDeque<(Receipt, u32)>,
+    /// The receipts of the elements inside an aggregator or a guard.
+    pub absorbed: Absorbed,
     /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
     pub is_carrier: bool,
 }
@@ -145,7 +150,7 @@ impl Node {
             phase: Phase::Running,
             recovery: Recovery::FailFast,
             retries: 0,
-            backoff_ns: 0,
+            backoff: Backoff::default(),
             budget_bytes: u64::MAX,
             inputs: Box::default(),
             ports: (0..ports).map(|_| Box::default()).collect(),
@@ -170,7 +175,7 @@ impl Node {
             stamp: Stamp::default(),
             end: None,
             acks: None,
-            absorbed: VecDeque::new(),
+            absorbed: Absorbed::default(),
             is_carrier: false,
         }
     }
@@ -227,6 +232,6 @@ impl Node {
             + self.backlog.capacity() * size_of::<(u16, Element)>()
             + self.held.capacity() * size_of::<Element>()
             + self.answers.capacity() * size_of::<Answer>()
-            + self.absorbed.capacity() * size_of::<(Receipt, u32)>()
+            + self.absorbed.capacity_bytes()
     }
 }

@@ -62,14 +62,25 @@ pub struct Ledger {
 impl Ledger {
     #[inline]
     pub fn allocate(&self, bytes: u64) {
-        self.allocations.add(1);
+        self.allocate_many(1, bytes);
+    }
+
+    #[inline]
+    pub fn release(&self, bytes: u64) {
+        self.release_many(1, bytes);
+    }
+
+    /// Several payloads at once.
+    #[inline]
+    pub fn allocate_many(&self, payloads: u64, bytes: u64) {
+        self.allocations.add(payloads);
         self.live_bytes.add(bytes);
         self.peak_bytes.raise_to(self.live_bytes.get() + self.held_bytes.get());
     }
 
     #[inline]
-    pub fn release(&self, bytes: u64) {
-        self.releases.add(1);
+    pub fn release_many(&self, payloads: u64, bytes: u64) {
+        self.releases.add(payloads);
         self.live_bytes.subtract(bytes);
     }
 

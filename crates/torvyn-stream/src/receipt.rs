@@ -94,8 +94,14 @@ pub struct Receipt(Arc<Kind>);
 enum Kind {
     Single(Single),
     /// An element that was made from several.
-    Group(Vec<Receipt>),
+    Group {
+        members: Vec<Receipt>,
+        oldest: Option<Position>,
+    },
 }
+
+/// The log of a source, by its address, and a position in it.
+type Position = (usize, u64);
 
 #[derive(Debug)]
 struct Single {
@@ -109,7 +115,18 @@ impl Receipt {
     pub fn group(mut receipts: Vec<Receipt>) -> Option<Receipt> {
         match receipts.len() {
             0 | 1 => receipts.pop(),
-            _ => Some(Receipt(Arc::new(Kind::Group(receipts)))),
+            _ => {
+                let oldest = oldest_of(&receipts);
+                Some(Receipt(Arc::new(Kind::Group { members: receipts, oldest })))
+            }
+        }
+    }
+
+    /// The log of its source, and its oldest position there. None if it proves elements of several sources.
+    pub fn oldest(&self) -> Option<Position> {
+        match &*self.0 {
+            Kind::Single(single) => Some((Arc::as_ptr(&single.log).addr(), single.position)),
+            Kind::Group { oldest, .. } => *oldest,
         }
     }
 
@@ -117,9 +134,18 @@ impl Receipt {
     pub fn abandon(&self) {
         match &*self.0 {
             Kind::Single(single) => single.lost.store(true, Ordering::Release),
-            Kind::Group(members) => members.iter().for_each(Receipt::abandon),
+            Kind::Group { members, .. } => members.iter().for_each(Receipt::abandon),
         }
     }
+}
+
+fn oldest_of(receipts: &[Receipt]) -> Option<Position> {
+    let mut positions = receipts.iter().map(Receipt::oldest);
+    positions.next()?.and_then(|first| {
+        positions.try_fold(first, |oldest, next| {
+            next.filter(|next| next.0 == first.0).map(|next| oldest.min(next))
+        })
+    })
 }
 
 impl Drop for Single {

@@ -140,6 +140,33 @@ impl Ring {
         }
     }
 
+    /// Moves the first `count` elements, or all, to the end of another ring.
+    pub fn move_run(&mut self, to: &mut Ring, count: usize) {
+        let mut left = count.min(self.len);
+        while to.slots.len() < to.len + left {
+            to.grow();
+        }
+        while left > 0 {
+            let at = to.at(to.len);
+            let part = left.min(self.slots.len() - self.head).min(to.slots.len() - at);
+            let (from, into) = (&raw const self.slots[self.head], &raw mut to.slots[at]);
+            // SAFETY: `part` slots lie in one piece in both rings, which are different; those of the source are
+            // initialised and outside its ring from now on.
+            unsafe { std::ptr::copy_nonoverlapping(from, into, part) };
+            self.head = self.at(part);
+            self.len -= part;
+            to.len += part;
+            left -= part;
+        }
+    }
+
+    /// Drops the first `count` elements, or all, in place.
+    pub fn drop_run(&mut self, count: usize) {
+        for _ in 0..count.min(self.len) {
+            self.drop_front();
+        }
+    }
+
     /// Removes everything and frees the slots.
     pub fn take_all(&mut self) -> Vec<Element> {
         let all = std::iter::from_fn(|| self.pop()).collect();
@@ -180,7 +207,7 @@ mod tests {
     proptest! {
         /// Two rings under random pushes, pops, drops and moves agree with two `VecDeque`s.
         #[test]
-        fn rings_behave_like_deques(steps in prop::collection::vec(0u8..6, 1..400)) {
+        fn rings_behave_like_deques(steps in prop::collection::vec(0u8..8, 1..400)) {
             let (mut a, mut b) = (Ring::default(), Ring::default());
             let (mut x, mut y) = (VecDeque::new(), VecDeque::new());
             for (number, step) in steps.into_iter().enumerate() {
@@ -197,6 +224,14 @@ mod tests {
                     4 => {
                         a.move_front(&mut b);
                         y.extend(x.pop_front());
+                    }
+                    5 => {
+                        a.move_run(&mut b, 3);
+                        y.extend(x.drain(..x.len().min(3)));
+                    }
+                    6 => {
+                        b.drop_run(2);
+                        y.drain(..y.len().min(2));
                     }
                     _ => {
                         prop_assert_eq!(a.front().map(|e| e.sequence), x.front().copied());

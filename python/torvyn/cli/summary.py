@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
@@ -17,8 +18,8 @@ _ALWAYS = ("received", "passed", "filtered", "emitted", "errors")
 _EDGE_HEADS = (
     "edge", "entered", "taken", "dropped", "unread", "peak", "peak bytes", "pressured"
 )  # fmt: skip
-_CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
-_GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement")
+CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
+_GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement", "memory")
 _BUDGET_HEADS = ("budget", "CPU time", "CPU share", "peak bytes", "max memory", "used")
 _LEDGER_HEADS = (
     "ledger", "allocated", "released", "live", "peak bytes", "copies", "copied bytes", "why"
@@ -60,7 +61,7 @@ def statistics_tables(statistics: Statistics) -> str:
     blocks = (
         _node_table(nodes),
         *([table(_GUEST_HEADS, guests)] if guests else []),
-        *([table(_CONNECTION_HEADS, connections)] if connections else []),
+        *([table(CONNECTION_HEADS, connections)] if connections else []),
         table(_BUDGET_HEADS, [_budget_row(node, statistics.elapsed_s) for node in nodes]),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
@@ -104,15 +105,19 @@ def _guest_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
         mean_ns = guest.mean_replace_ns
         took = "-" if mean_ns is None else duration(mean_ns / 1e9)
         counts = (guest.traps, guest.state_lost, guest.replaced, guest.refused)
-        yield (node.name, *map(str, counts), took)
+        yield (node.name, *map(str, counts), took, size(guest.memory_bytes))
 
 
 def _connection_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
-    connection = node.connection
-    if connection is not None:
-        counts = (str(connection.connects), str(connection.failures))
-        away, reason = duration(connection.away_s), connection.reason or "-"
-        yield (node.name, connection.address, connection.state, *counts, away, reason)
+    if node.connection is not None:
+        yield connection_row(node.name, asdict(node.connection))
+
+
+def connection_row(node: str, connection: Mapping[str, Any]) -> tuple[str, ...]:
+    """The row of a `ConnectionStatus`, as a dict, below `CONNECTION_HEADS`."""
+    counts = (str(connection["connects"]), str(connection["failures"]))
+    away, reason = duration(connection["away_s"]), connection["reason"] or "-"
+    return (node, connection["address"], connection["state"], *counts, away, reason)
 
 
 def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
@@ -123,9 +128,10 @@ def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
 
 def _budget_row(node: NodeStatistics, elapsed_s: float) -> tuple[str, ...]:
     cpu = "-" if node.cpu_ns is None else duration(node.cpu_ns / 1e9)
-    used = f"{node.peak_bytes / node.max_memory_bytes:.1%}" if node.max_memory_bytes else "-"
+    peak_bytes = node.peak_bytes + (node.guest_memory_bytes or 0)
+    used = f"{peak_bytes / node.max_memory_bytes:.1%}" if node.max_memory_bytes else "-"
     share = percentage(node.cpu_ns, elapsed_s)
-    return (node.name, cpu, share, str(node.peak_bytes), size(node.max_memory_bytes), used)
+    return (node.name, cpu, share, str(peak_bytes), size(node.max_memory_bytes), used)
 
 
 def percentage(cpu_ns: float | None, elapsed_s: float) -> str:

@@ -15,7 +15,8 @@ line_format  lines of bytes as elements
 packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
-client_tls   TLS of components that connect to a server
+server_url   the URL of a server that a component connects to
+tls          the certificates of components
 http         HTTP, for the source and the sink of that name
 mqtt         MQTT, for the source and the sink of that name
 template     a text with the fields of an element

@@ -12,12 +12,16 @@ _ELEMENT_BYTES: Final = 200
 class Waiting:
     """An element that waits; `text` is its JSON."""
 
-    __slots__ = ("is_matched", "text", "time_ns")
+    __slots__ = ("has_ended", "index", "is_matched", "text", "time_ns")
 
-    def __init__(self, time_ns: int, text: str, is_matched: bool = False) -> None:
+    def __init__(self, time_ns: int, text: str, index: int, is_matched: bool = False) -> None:
         self.time_ns = time_ns
         self.text = text
+        self.index = index
+        """How many elements the join had taken before it."""
         self.is_matched = is_matched
+        self.has_ended = False
+        """It waits no longer."""
 
 
 class JoinSide:
@@ -26,7 +30,7 @@ class JoinSide:
         if state is not None:
             self.newest_ns = state["newest"]
             for time_ns, text, is_matched in state["waiting"]:
-                self._insert(Waiting(time_ns, text, is_matched))
+                self._insert(Waiting(time_ns, text, 0, is_matched))
 
     def reset(self) -> None:
         self.newest_ns = -_NEVER_NS
@@ -67,7 +71,9 @@ class JoinSide:
             return []
         taken = self._waiting[:count]
         del self._waiting[:count], self._times[:count]
-        self.held_bytes -= sum(_ELEMENT_BYTES + len(waiting.text) for waiting in taken)
+        for waiting in taken:
+            waiting.has_ended = True
+            self.held_bytes -= _ELEMENT_BYTES + len(waiting.text)
         return taken
 
     def state(self) -> Any:

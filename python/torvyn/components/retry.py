@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from torvyn.components.connection import Backoff, Connection
-from torvyn.components.spec import Option
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import PENDING, Pending, Sink
 from torvyn.errors import Unavailable
 
 T = TypeVar("T")
@@ -71,6 +72,62 @@ class RetryLoop:
             raise Unavailable(reason) from error
         if self._stopped.wait(self._backoff.next_delay_s()):
             raise Unavailable(f"the flow ended while there was no connection: {reason}") from error
+
+
+class RetryingSink(Sink):
+    """A sink on a thread of its own whose calls wait for the other side. A subclass calls
+    `use_connection` in `init` and `deliver` in `push`, and closes what it has opened in `close`."""
+
+    spec: ClassVar[Spec]
+    run = "thread"
+
+    connection: Connection | None = None
+    _retry: RetryLoop | None = None
+
+    def use_connection(self, address: str, on_disconnect: str) -> Connection:
+        """Shows the state of the connection from now on. The address must have no password."""
+        self.connection = Connection(self.spec.name, address)
+        self._retry = RetryLoop(self.connection, on_disconnect)
+        return self.connection
+
+    def deliver(self, attempt: Callable[[], T], *errors: type[Exception]) -> T:
+        """Repeats the attempt until it raises none of the errors, which say that the other side is
+        away."""
+        if self._retry is None:
+            raise Unavailable("the sink is not open")
+        return self._retry.call(attempt, *errors)
+
+    def close(self) -> None:
+        """Closes the connection, if it is open; the next attempt opens it again."""
+
+    def unblock(self) -> None:
+        if self._retry is not None:
+            self._retry.stop()
+
+    def teardown(self) -> None:
+        self.close()
+        if self.connection is not None:
+            self.connection.close()
+
+
+class PollRetry:
+    """For a source that polls: what `pull` returns while the other side is away."""
+
+    def __init__(self, connection: Connection, on_disconnect: str, poll_s: float) -> None:
+        self._connection = connection
+        self._fails = on_disconnect == "fail"
+        self._backoff = Backoff(first_s=poll_s)
+
+    def succeeded(self) -> None:
+        self._connection.connected()
+        self._backoff.reset()
+
+    def failed(self, reason: str) -> Pending:
+        """When to poll again; raises `Unavailable` if the source was told to fail."""
+        self._connection.lost(reason)
+        if self._fails:
+            raise Unavailable(f"cannot read {self._connection.address}: {reason}")
+        return PENDING.after(self._backoff.next_delay_s())
 
 
 def describe(error: Exception) -> str:

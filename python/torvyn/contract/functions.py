@@ -97,11 +97,18 @@ class FunctionRouter(Router):
 
 
 class FunctionAggregator(Aggregator):
-    def __init__(self, ingest: Callable[..., Any], flush: Callable[..., Any] | None) -> None:
+    def __init__(
+        self,
+        ingest: Callable[..., Any],
+        flush: Callable[..., Any] | None,
+        held_elements: Callable[[], int] | None,
+    ) -> None:
         super().__init__()
         self.ingest = ingest  # type: ignore[method-assign]
         if flush is not None:
             self.flush = flush  # type: ignore[method-assign]
+        if held_elements is not None:
+            self.held_elements = held_elements
 
 
 class FunctionSink(Sink):
@@ -148,9 +155,14 @@ def router(
 def aggregator(
     ingest: Callable[[Element], Emissions | Awaitable[Emissions]],
     flush: Callable[[], Emissions | Awaitable[Emissions]] | None = None,
+    held_elements: Callable[[], int] | None = None,
 ) -> Aggregator:
-    """An aggregator from `ingest(element) -> None | one` and an optional `flush() -> list`."""
-    return FunctionAggregator(_callable("aggregator", ingest), flush)
+    """An aggregator from `ingest(element) -> None | one` and an optional `flush() -> list`.
+
+    `held_elements()` returns how many elements it took since the oldest one that is not in an
+    output yet, with that one. It is needed behind a source that waits for acknowledgements.
+    """
+    return FunctionAggregator(_callable("aggregator", ingest), flush, held_elements)
 
 
 def sink(function: Callable[[Element], PushResult | Awaitable[PushResult]]) -> Sink:

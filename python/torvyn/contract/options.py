@@ -22,11 +22,12 @@ LastResort: TypeAlias = Literal["fail-fast", "skip", "dead-letter"]
 
 
 class PolicyOptions(TypedDict, total=False):
-    """`on_error` as a table. Only `retry` takes `max`, `backoff` and `then`."""
+    """`on_error` as a table. Only `retry` takes `max`, `backoff`, `max_backoff` and `then`."""
 
     policy: Required[PolicyName]
     max: int
     backoff: str | float
+    max_backoff: str | float
     then: LastResort
     to: str
     """The target of dead letters: `"node"`, `"node:port"` or a file."""

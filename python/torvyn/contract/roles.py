@@ -24,6 +24,9 @@ Item: TypeAlias = Emission | Pending | End
 Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None] | None
 """None, one, or many: a list, a tuple or a generator, which may yield None for nothing."""
 PullResult: TypeAlias = Item | None
+PulledBatch: TypeAlias = Sequence[Emission] | Pending | End | None
+"""What `pull_batch` returns: elements, at least one and at most as many as it was asked for; or
+what `pull` returns if there are none."""
 FilterResult: TypeAlias = bool | Verdict
 BatchResult: TypeAlias = Sequence[Emission | Sequence[Emission] | Exception | None] | None
 """What `process_batch` returns: an entry for each element, or None for nothing at all. An exception
@@ -104,6 +107,9 @@ class _Stateful(Component):
 
 class Source(Component):
     """Produces elements, with `pull` or with `__iter__` / `__aiter__`.
+
+    A source that has several elements at once may define `pull_batch(self, most)`, besides `pull`
+    or instead of it. It returns a list of at most `most` elements and does not wait for more.
 
     A source that defines `acknowledge(self, count)` asks for acknowledgements: the flow calls it
     when its next `count` elements, in the order in which it produced them, are settled. An element
@@ -221,10 +227,11 @@ METHODS: Final[dict[str, str]] = {
 }
 
 BATCH_METHODS: Final[dict[str, str]] = {
-    role: f"{METHODS[role]}_batch" for role in ("processor", "filter", "aggregator", "sink")
+    role: f"{METHODS[role]}_batch"
+    for role in ("source", "processor", "filter", "aggregator", "sink")
 }
-"""The methods that take what is waiting in one call. A component may define one of them besides its
-role's method, or instead of it."""
+"""The methods that take, or for a source return, several elements in one call. A component may
+define one of them besides its role's method, or instead of it."""
 
 OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
     "source": ("notify_backpressure",),

@@ -7,9 +7,9 @@ the new ones are appended under the policy of their log.
 from __future__ import annotations
 
 import logging
-import sqlite3
 from typing import Final
 
+from torvyn._native import Database
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import FRAME_BYTES, row_cost, wal_cost
@@ -35,19 +35,20 @@ class Admission:
         if size > limit:
             raise row_too_large(transaction.appends[0].log, size, limit)
         cost = wal_cost(sum(row_cost(len(new.body)) for new in transaction.appends))
-        deleted = sum(states[name].rows for name in transaction.acknowledged)
+        settled = {*transaction.acknowledged, *transaction.settled_ranges}
+        deleted = sum(states[name].rows for name in settled)
         return cost + min(deleted, self._file.budget.max_deleted_rows) * FRAME_BYTES
 
     def apply(
-        self, connection: sqlite3.Connection, states: catalog.States, transaction: Transaction
+        self, connection: Database, states: catalog.States, transaction: Transaction
     ) -> list[LostRange]:
         for name, up_to in transaction.acknowledged.items():
             if up_to >= states[name].next:
                 raise ValueError(f"log `{name}` ends before {up_to}")
             log_rows.settle(connection, states[name], up_to)
-        for name, firsts in transaction.settled_rows.items():
-            for first in firsts:
-                log_rows.settle_row(connection, states[name], first)
+        for name, ranges in transaction.settled_ranges.items():
+            for first, last in ranges:
+                log_rows.settle_range(connection, states[name], first, last)
         log_rows.delete_settled(connection, states.values(), self._file.budget.max_deleted_rows)
         lost = self._expire(connection, states)
         for new in transaction.appends:
@@ -56,9 +57,7 @@ class Admission:
             checkpoints.save(connection, transaction.checkpoint)
         return lost
 
-    def _append(
-        self, connection: sqlite3.Connection, state: LogState, new: Append
-    ) -> list[LostRange]:
+    def _append(self, connection: Database, state: LogState, new: Append) -> list[LostRange]:
         if new.first != state.next or new.count < 1:
             raise ValueError(f"log `{state.name}` continues at {state.next}, not at {new.first}")
         cost, at_ns, lost = row_cost(len(new.body)), self._clock.now_ns(), []
@@ -82,7 +81,7 @@ class Admission:
         is_within = state.cost + cost <= state.limit_bytes
         return is_within and self._file.used_bytes() + cost <= self._file.budget.database_bytes
 
-    def _expire(self, connection: sqlite3.Connection, states: catalog.States) -> list[LostRange]:
+    def _expire(self, connection: Database, states: catalog.States) -> list[LostRange]:
         """Drops rows that are too old; looks once per second."""
         clock, lost = self._clock, []
         if clock.uptime_ns() < self._next_expiry_ns:

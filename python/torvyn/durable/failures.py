@@ -30,12 +30,23 @@ _HINTS: Final[dict[Reason, str]] = {
 }
 
 
+_START_HINTS: Final[dict[Reason, str]] = {
+    "full": "free disk space, or set another folder as `[runtime] state_dir`",
+    "io": "check the disk and the permissions of the folder, or set another one as "
+    "`[runtime] state_dir`",
+}
+
+
 class StoreUnavailable(Unavailable):
     """The store cannot take this now. Nothing of the transaction is durable."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message, code=_CODES[reason], hint=_HINTS[reason])
+    def __init__(self, reason: Reason, message: str, hint: str | None = None) -> None:
+        super().__init__(message, code=_CODES[reason], hint=hint or _HINTS[reason])
         self.reason: Final = reason
+
+    def at_start(self) -> StoreUnavailable:
+        """The same for a store that cannot be opened: the flow has not begun to try again."""
+        return StoreUnavailable(self.reason, self.message, _START_HINTS.get(self.reason))
 
 
 STORE_ERRORS: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
@@ -91,6 +102,15 @@ def in_use(path: Path, pid: str) -> FlowError:
         f"another process{f' (pid {pid})' if pid else ''} runs the flow that stores its data in "
         f"`{path}`",
         hint="stop that process, or give this flow a `state_dir` of its own",
+    )
+
+
+def newer_version(path: Path, version: int) -> FlowError:
+    return FlowError(
+        "durable.newer-version",
+        f"a newer version of torvyn has written `{path}`: its schema version is {version}",
+        hint="run that version again, or move the file away: the elements in it are not delivered "
+        "then",
     )
 
 

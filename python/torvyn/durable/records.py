@@ -61,8 +61,8 @@ class Transaction:
     appends: Sequence[Append] = ()
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     """By log: every element up to this sequence number is settled."""
-    settled_rows: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """By log: whole rows that were settled out of order, by their `first`."""
+    settled_ranges: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """By log: whole rows that were settled out of order, by their first and last elements."""
     checkpoint: Checkpoint | None = None
 
 

@@ -30,7 +30,12 @@ def parse_policy(
     if len(problems) > before:
         return FAIL_FAST
     return ErrorPolicy(
-        values["policy"], values["max"], values["backoff"], values["then"], values["to"]
+        values["policy"],
+        values["max"],
+        values["backoff"],
+        values["then"],
+        values["to"],
+        values["max_backoff"],
     )
 
 
@@ -61,7 +66,7 @@ def _check_combination(
     if policy is None:
         hint = f"it must be {quoted(POLICIES, 'or')}"
         problems.add(CODE, "`on_error` has no `policy`", place, hint)
-    stray = [name for name in ("max", "backoff", "then") if name in table]
+    stray = [name for name in ("max", "backoff", "max_backoff", "then") if name in table]
     if policy != "retry" and stray:
         message = f'{quoted(stray)} of `on_error` needs `policy = "retry"`, not `{policy}`'
         problems.add(CODE, message, place)

@@ -45,6 +45,7 @@ _EDGE: Final = {
     "order": "order",
     "drain_rate": "drain_rate",
 }
+_DISK_ONLY: Final = ("max_bytes", "max_age", "order", "drain_rate")
 
 
 def link_flow(
@@ -123,6 +124,7 @@ class FlowLinker:
             for name, field in _EDGE.items()
             if getattr(edge, EDGE.by_name[name].attribute) is not None
         }
+        self._check_carrier(edge, path, options)
         if not is_known:
             self._is_complete = False
             return
@@ -136,6 +138,17 @@ class FlowLinker:
             self._problems.add("link.edge-repeated", message, place, hint)
         self._seen.add((*ends, target_input))
         self._edges.append(self._edge(ends, place, options))
+
+    def _check_carrier(self, edge: EdgeRecord, path: str, options: dict[str, Any]) -> None:
+        """Reports limits of the disk on an edge in memory, which would have no effect."""
+        if options.get("carrier", EDGE.default("carrier")) != "memory":
+            return
+        for name in _DISK_ONLY:
+            if _EDGE[name] in options:
+                message = f"`{name}` has no effect: the elements of this edge wait in memory"
+                hint = f'add `carrier = "disk"`, or remove `{name}`'
+                place = place_of(edge, name, f"{path}.{name}")
+                self._problems.add("link.bad-value", message, place, hint)
 
     def _edge(
         self, ends: tuple[str, str, str], place: Location | None, options: dict[str, Any]

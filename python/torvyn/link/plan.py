@@ -26,7 +26,7 @@ class ComponentRef:
     """
 
     kind: str
-    """`builtin`, `project`, `entry-point`, `wasm` or `object`."""
+    """`builtin`, `project`, `entry-point`, `wasm` or `object`; `carrier` for an end of an edge."""
     name: str
     target: str
     instance: Any = field(default=None, compare=False, repr=False)
@@ -46,6 +46,7 @@ class ErrorPolicy:
     """What follows the last retry: `fail-fast`, `skip` or `dead-letter`."""
     to: str | None = None
     """The node or file that receives dead letters."""
+    max_backoff_s: float = ON_ERROR.default("max_backoff")
 
     @property
     def retries(self) -> int:

@@ -71,6 +71,7 @@ _COMPONENT: Final[tuple[_Row, ...]] = (
     ("retried", "sum", "{call}", "Calls that were retried."),
     ("live_bytes", "gauge", "By", "Payloads that the node has allocated and not released."),
     ("held_bytes", "gauge", "By", "What the component holds back."),
+    ("guest_memory_bytes", "gauge", "By", "Linear memory of the node's guest."),
     ("mean_call_ns", "gauge", "ns", "The mean duration of the sampled calls."),
     ("cpu_ns", "sum", "ns", "CPU time of the node's calls."),
 )

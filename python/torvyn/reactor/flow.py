@@ -137,7 +137,7 @@ class Flow(FlowFeed):
         pool = workers(self.plan.runtime.worker_threads)
         execution = self._execute(is_abandonable=True)
         native = execution.start_within_limits()
-        keep_flow(native.key, self)
+        keep_flow(native.key, self, execution.plan)
         execution.events.on_end = partial(release_flow, native.key)
         native.start(pool)
         return self

@@ -32,7 +32,11 @@ class HealthState(TextEnum):
 
 
 _FAILED: Final = (HealthState.STALLED, HealthState.SILENT)
-_AWAY: Final = (ConnectionState.CONNECTING, ConnectionState.WAITING)
+_AWAY: Final = (
+    ConnectionState.CONNECTING,
+    ConnectionState.WAITING,
+    ConnectionState.REJECTED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,10 @@ def _is_away(node: NodeStatistics) -> bool:
 
 
 def _away_reason(node: NodeStatistics) -> str:
-    address = "" if node.connection is None else node.connection.address
+    connection = node.connection
+    if connection is not None and connection.state is ConnectionState.REJECTED:
+        return f"{connection.address} rejects node `{node.name}`: {connection.reason}"
+    address = "" if connection is None else connection.address
     return f"node `{node.name}` has no connection to {address}"
 
 

@@ -78,6 +78,11 @@ class NodeStatistics:
     counts: dict[str, int] = field(default_factory=dict)
     """What the component counts itself, by name: elements that came late, keys, evicted keys."""
 
+    @property
+    def guest_memory_bytes(self) -> int | None:
+        """The linear memory of its guest; None if it is not in the sandbox."""
+        return None if self.guest is None else self.guest.memory_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatistics:

@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -76,10 +76,12 @@ class GuestHealth:
     """Calls rejected and pulls delayed while a guest that trapped too often was paused."""
     replace_ns: int = 0
     """The time to create the replacements, including `init`."""
+    memory_bytes: int = 0
+    """The linear memory of the instance after its last call."""
 
     @classmethod
     def of(cls, guest: SandboxGuest) -> GuestHealth:
-        return cls(guest.traps, guest.state_lost, guest.replaced, guest.refused, guest.replace_ns)
+        return cls(*(getattr(guest, each.name) for each in fields(cls)))
 
     @property
     def mean_replace_ns(self) -> float | None:

@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,40 @@ def test_rates_are_those_since_the_last_look(process: subprocess.Popen[str]) -> 
     row = render_flow(second, first).splitlines()[5].split()
 
     assert row[:4] == ["deliver", "sink", "5", "0"]
+
+
+class Expired(BaseHTTPRequestHandler):
+    """A server for which every token has expired."""
+
+    def do_POST(self) -> None:
+        self.send_error(401)
+
+    def log_message(self, format: str, *arguments: object) -> None: ...
+
+
+@pytest.fixture
+def rejected(
+    start: Start, project: Callable[..., Path], runtime: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """A flow whose server rejects it."""
+    with HTTPServer(("127.0.0.1", 0), Expired) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        uplink = f'component = "http"\nconfig = "http://127.0.0.1:{server.server_port}/in"'
+        nodes = {"feed": 'component = "feed"', "uplink": uplink}
+        yield start("run", cwd=project(nodes, feed=SOURCE))
+        server.shutdown()
+
+
+def test_a_connection_is_shown_with_its_state_and_the_reason(
+    rejected: subprocess.Popen[str],
+) -> None:
+    row = ""
+    while "rejected" not in row:
+        rows = [render_flow(found, None).splitlines()[-1] for found in documents_of(rejected)]
+        row = rows[0] if rows else ""
+
+    assert row.split()[0] == "uplink"
+    assert row.endswith("the server answered 401 Unauthorized")
 
 
 def test_the_live_table_ends_with_ctrl_c(

@@ -1,6 +1,5 @@
 """Fixtures for the tests of components with a connection."""
 
-import contextlib
 import threading
 
 import pytest
@@ -19,18 +18,8 @@ class Woken:
 
 @pytest.fixture
 def running(start):
-    """Starts components and tears them down; a source is woken as in a flow."""
-    with contextlib.ExitStack() as stack:
-
-        def started(cls, config):
-            component = cls(config)
-            component._node = Woken()
-            component.init(config)
-            stack.callback(component.teardown)
-            stack.callback(component.unblock)
-            return component
-
-        yield started
+    """Starts components; a source is woken as in a flow."""
+    return lambda cls, config: start(cls, config, Woken())
 
 
 @pytest.fixture

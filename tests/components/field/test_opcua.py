@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from waiting import eventually, find_free_port, pull
+from waiting import eventually, find_free_port, pull, pull_json
 
 import torvyn
 from torvyn import Unavailable
@@ -42,27 +42,23 @@ def source(running, server):
     return started
 
 
-def read(source, count):
-    return [json.loads(output.data) for output in pull(source, count)]
-
-
 def test_changes_arrive_with_their_name(source, server):
     reader = source()
-    first = sorted(read(reader, 2), key=lambda change: change["name"])
+    first = sorted(pull_json(reader, 2), key=lambda change: change["name"])
     assert first == [{"name": "celsius", "value": 21.5}, {"name": "pump", "value": True}]
     server.write("celsius", 22.0)
-    assert read(reader, 1) == [{"name": "celsius", "value": 22.0}]
+    assert pull_json(reader, 1) == [{"name": "celsius", "value": 22.0}]
 
 
 def test_a_change_has_the_time_of_the_server(source):
-    assert all(change["time"].endswith("Z") for change in read(source(time_field="time"), 2))
+    assert all(change["time"].endswith("Z") for change in pull_json(source(time_field="time"), 2))
 
 
 def test_all_nodes_may_be_read_together(source, server):
     reader = source(mode="poll")
-    assert read(reader, 2) == [{"celsius": 21.5, "pump": True}] * 2
+    assert pull_json(reader, 2) == [{"celsius": 21.5, "pump": True}] * 2
     server.write("pump", False)
-    while read(reader, 1) != [{"celsius": 21.5, "pump": False}]:
+    while pull_json(reader, 1) != [{"celsius": 21.5, "pump": False}]:
         pass
 
 
@@ -76,7 +72,7 @@ def test_all_nodes_may_be_read_together(source, server):
 def test_a_node_that_is_missing_does_not_hide_the_others(source, mode, expected):
     nodes = {"celsius": NODES["celsius"], "absent": "ns=2;s=absent"}
     reader = source(nodes=nodes, mode=mode)
-    assert expected in read(reader, 2)
+    assert expected in pull_json(reader, 2)
 
 
 @pytest.mark.parametrize("mode", ["poll", "subscribe"])
@@ -84,12 +80,12 @@ def test_values_continue_when_the_server_is_back(source, free_port, mode):
     first, second = OpcUaServer(free_port), OpcUaServer(free_port)
     first.start()
     reader = source(url=first.url, mode=mode)
-    read(reader, 1)
+    pull_json(reader, 1)
     first.stop()
     eventually(lambda: reader.connection.status.reason)
     second.start()
     second.write("celsius", 5.0)
-    while "5.0" not in json.dumps(read(reader, 1)):
+    while "5.0" not in json.dumps(pull_json(reader, 1)):
         pass
     reader.teardown()
     second.stop()

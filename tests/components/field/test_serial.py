@@ -1,6 +1,5 @@
 """`serial` over a pair of pseudo-terminals: lines, unplugged devices."""
 
-import contextlib
 import json
 import os
 import pty
@@ -53,9 +52,8 @@ class Device:
 def device(tmp_path):
     device = Device(tmp_path / "ttyUSB0")
     device.plug_in()
-    with contextlib.closing(contextlib.ExitStack()) as stack:
-        stack.callback(device.unplug)
-        yield device
+    yield device
+    device.unplug()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Waits for what another thread or process does."""
 
+import json
 import socket
 import time
 
@@ -16,11 +17,16 @@ def pull(source, count):
         item = source.pull()
         if not isinstance(item, Pending):
             found.append(item)
+            deadline_s = time.monotonic() + PATIENCE_S
             continue
         wait_s = deadline_s - time.monotonic()
         assert wait_s > 0, f"only {found}"
         source._node.event.wait(wait_s if item.after_s is None else min(wait_s, item.after_s))
     return found
+
+
+def pull_json(source, count=1):
+    return [json.loads(output.data) for output in pull(source, count)]
 
 
 def eventually(condition):

@@ -21,17 +21,12 @@ def path(tmp_path):
 
 @pytest.fixture
 def tail(start, path):
-    sources = []
-
     def started(state=None, **config):
         source = start(Tail, {"path": str(path), **config})
         source.restore(json.loads(json.dumps(state)))
-        sources.append(source)
         return source
 
-    yield started
-    for source in sources:
-        source.teardown()
+    return started
 
 
 def lines(source):

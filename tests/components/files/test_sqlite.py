@@ -28,29 +28,17 @@ def path(tmp_path):
 
 @pytest.fixture
 def sink(start, path):
-    sinks = []
-
-    def started(**config):
-        sinks.append(start(SQLiteSink, {"path": str(path), **config}))
-        return sinks[-1]
-
-    yield started
-    for one in sinks:
-        one.teardown()
+    return lambda **config: start(SQLiteSink, {"path": str(path), **config})
 
 
 @pytest.fixture
 def source(start, path):
-    sources = []
-
     def started(state=None, **config):
-        sources.append(start(SQLiteSource, {"path": str(path), **config}))
-        sources[-1].restore(json.loads(json.dumps(state)))
-        return sources[-1]
+        source = start(SQLiteSource, {"path": str(path), **config})
+        source.restore(json.loads(json.dumps(state)))
+        return source
 
-    yield started
-    for one in sources:
-        one.teardown()
+    return started
 
 
 def sql(path, text):

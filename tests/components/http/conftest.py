@@ -1,8 +1,7 @@
 """A scripted server, and sinks that are driven by hand."""
 
-import asyncio
-
 import pytest
+from driven_sink import DrivenSink
 from scripted_server import ScriptedServer
 
 from torvyn.components.builtin.sink_http import Http
@@ -16,35 +15,28 @@ def server():
     server.close()
 
 
-class DrivenSink:
-    """A sink outside a flow, whose delays are recorded and not waited for."""
+class UnhurriedSink(DrivenSink):
+    """Its delays are recorded and not waited for."""
 
-    def __init__(self, url, **config):
-        self.sink = Http()
-        self.sink.init(config_text({"url": url, "device": "dev", **config}))
+    def __init__(self, sink):
+        super().__init__(sink)
         self.delays = []
-        uplink = self.sink._uplink
+        self.on_delay = lambda: None
+        uplink = sink._uplink
         next_delay_s = uplink._backoff.next_delay_s
 
         def record(at_least_s=0.0):
             self.delays.append(at_least_s)
+            self.on_delay()
             next_delay_s(at_least_s)
             return 0.0
 
         uplink._backoff.next_delay_s = record
 
-    def push(self, *elements):
-        asyncio.run(asyncio.wait_for(self.sink.push_batch(elements), 20))
-
 
 @pytest.fixture
-def sink():
-    opened = []
+def sink(start):
+    def opened(url, **config):
+        return UnhurriedSink(start(Http, config_text({"url": url, "device": "dev", **config})))
 
-    def open_sink(url, **config):
-        opened.append(DrivenSink(url, **config))
-        return opened[-1]
-
-    yield open_sink
-    for each in opened:
-        each.sink.teardown()
+    return opened

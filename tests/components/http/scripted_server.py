@@ -6,7 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """Answers with the scripted status codes in turn, then with 200. It keeps what it received."""
+    """Answers with the scripted status codes in turn, then with 200, or what `rejects` says about a
+    body. It keeps what it received."""
 
     daemon_threads = True
 
@@ -15,14 +16,24 @@ class ScriptedServer(ThreadingHTTPServer):
         self.script = deque()
         self.received = []
         self.bodies = []
+        self.accepted = []
+        self.rejects = lambda body: None
         self.connections = set()
         self.release = threading.Event()
         self.release.set()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/in"
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
-    def answer(self, *statuses, **headers):
-        self.script.extend((status, headers) for status in statuses)
+    def answer(self, *statuses, text="ok", **headers):
+        self.script.extend((status, headers, text) for status in statuses)
+
+    def next_answer(self, body):
+        if self.script:
+            return self.script.popleft()
+        status = self.rejects(body) or 200
+        if status == 200:
+            self.accepted.append(body)
+        return status, {}, "ok"
 
     def close(self):
         self.release.set()
@@ -40,13 +51,13 @@ class _Handler(BaseHTTPRequestHandler):
         server.received.append(self.headers)
         server.bodies.append(body)
         server.release.wait(20)
-        status, headers = server.script.popleft() if server.script else (200, {})
+        status, headers, text = server.next_answer(body)
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(b"ok")
+        self.wfile.write(text.encode())
 
     def log_message(self, *arguments):
         """Nothing."""

@@ -13,6 +13,7 @@ from torvyn.components.builtin.sink_http import Http
 from torvyn.components.config import config_text
 from torvyn.contract import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable
+from torvyn.testing import CollectingSink
 
 
 def readings(count, context=None):
@@ -76,7 +77,7 @@ def test_all_requests_use_one_connection(server, sink):
     assert len(server.connections) == 1
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 502, 503])
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 407, 408, 425, 429, 500, 502, 503])
 def test_what_says_nothing_about_the_elements_is_tried_again(server, sink, status):
     server.answer(status, status)
     out = sink(server.url)
@@ -86,6 +87,52 @@ def test_what_says_nothing_about_the_elements_is_tried_again(server, sink, statu
     keys = {headers["Idempotency-Key"] for headers in server.received}
     assert (len(server.bodies), len(keys), len(out.delays)) == (3, 1, 2)
     assert out.sink.connection.status.state == "connected"
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(401, "token"), (403, "token"), (404, "path"), (405, "method"), (407, "proxy")],
+)
+def test_a_rejection_is_shown_and_logged_once_with_a_hint(server, sink, caplog, status, hint):
+    server.answer(*[status] * 5)
+    out, states = sink(server.url), []
+    out.on_delay = lambda: states.append(out.sink.connection.status)
+
+    out.push(*readings(1))
+
+    errors = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.event for record in errors] == ["connection.rejected"]
+    assert hint in errors[0].getMessage()
+    assert {(each.state, hint in each.hint) for each in states} == {("rejected", True)}
+    assert out.sink.connection.status.hint is None
+
+
+def test_a_rejection_is_not_news_because_its_text_has_a_new_id(server, sink, caplog):
+    server.answer(401, text="request 1")
+    server.answer(401, text="request 2")
+    out = sink(server.url)
+
+    out.push(*readings(1))
+
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+    assert out.sink.connection.status.reason.endswith("401 Unauthorized: request 2")
+
+
+def test_a_page_for_browsers_is_left_out_of_the_reason(server, sink):
+    server.answer(502, text="<html><h1>Bad Gateway</h1></html>")
+    out = sink(server.url)
+
+    out.push(*readings(1))
+
+    assert out.sink.connection.status.reason == "the server answered 502 Bad Gateway"
+
+
+def test_a_rejection_may_be_an_error_with_a_hint(server, sink):
+    server.answer(403)
+
+    with pytest.raises(Unavailable, match="403 Forbidden") as caught:
+        sink(server.url, on_disconnect="fail").push(*readings(1))
+    assert "is allowed to do" in caught.value.hint
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -172,6 +219,23 @@ def test_a_flow_skips_the_element_that_the_server_rejects(server):
     flow.run()
 
     assert (flow.statistics.emitted, flow.statistics.errors) == (1, 1)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_the_server_finds_wrong_becomes_a_dead_letter_and_the_rest_arrives(server, status):
+    server.rejects = lambda body: b"bad" in body and status
+    letters = CollectingSink()
+    flow = torvyn.Flow()
+    flow.add("values", torvyn.source(['"good"', '"bad"', '"fine"']))
+    policy = {"policy": "dead-letter", "to": "letters"}
+    flow.add("uplink", Http({"url": server.url}), on_error=policy)
+    flow.add("letters", letters)
+
+    flow.connect("values", "uplink").run()
+
+    assert [element.text for element in letters.elements] == ['"bad"']
+    accepted = [value for body in server.accepted for value in json.loads(body)]
+    assert accepted == ["good", "fine"]
 
 
 @pytest.mark.parametrize(

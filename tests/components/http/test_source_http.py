@@ -192,7 +192,7 @@ def test_a_port_that_is_taken_fails_the_start(listening):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"listen": "8080"}, "not a host and a port"),
+        ({"listen": "8080"}, "'8080' is not an address"),
         ({"listen": "0.0.0.0:8080"}, "without a token"),
         ({"path": "in"}, "no path of a URL"),
         ({"token": "a\nb"}, "a header cannot have"),

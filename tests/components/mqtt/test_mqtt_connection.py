@@ -18,7 +18,7 @@ def changed(monkeypatch):
     from torvyn.components.connection import Connection
 
     moved = threading.Condition()
-    for name in ("connected", "lost"):
+    for name in ("connected", "lost", "rejected"):
         method = getattr(Connection, name)
 
         def tell(self, *arguments, method=method):
@@ -60,9 +60,10 @@ def test_rejected_credentials_are_reported_and_retried(tmp_path, driven, changed
     with running_broker(tmp_path, "allow_anonymous false") as broker:
         source = driven(broker.url, user="me", password="hunter2-secret")
 
-        status = changed(source.source.connection, "waiting")
+        status = changed(source.source.connection, "rejected")
 
         assert status.reason == "the broker refused the connection: Not authorized"
+        assert "check `user`, `password` and `client_id`" in status.hint
         assert "hunter2" not in caplog.text
 
 

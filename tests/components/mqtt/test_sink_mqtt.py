@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from driven_sink import DrivenSink
 from mosquitto import needs_mosquitto, running_broker
 
 import torvyn
@@ -15,28 +16,12 @@ from torvyn.errors import InvalidInput, Unavailable
 pytestmark = needs_mosquitto
 
 
-class DrivenSink:
-    """A sink outside a flow; its calls run to their end on this thread."""
-
-    def __init__(self, url, **config):
-        self.sink = Mqtt()
-        self.sink.init(config_text({"url": url, "topic": "out", **config}))
-
-    def push(self, *elements):
-        return asyncio.run(asyncio.wait_for(self.sink.push_batch(elements), 20))
-
-
 @pytest.fixture
-def sink():
-    opened = []
+def sink(start):
+    def opened(url, **config):
+        return DrivenSink(start(Mqtt, config_text({"url": url, "topic": "out", **config})))
 
-    def open_sink(url, **config):
-        opened.append(DrivenSink(url, **config))
-        return opened[-1]
-
-    yield open_sink
-    for each in opened:
-        each.sink.teardown()
+    return opened
 
 
 @pytest.mark.parametrize("version", ["5", "3.1.1"])

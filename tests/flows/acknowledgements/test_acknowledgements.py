@@ -107,6 +107,9 @@ class FirstOfFour(torvyn.Aggregator):
         first, self.waiting = self.waiting[0], []
         return str(first)
 
+    def held_elements(self) -> int:
+        return len(self.waiting)
+
 
 def test_aggregated_elements_are_acknowledged_with_their_aggregate() -> None:
     source = NumberSource(12)

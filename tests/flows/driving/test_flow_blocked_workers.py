@@ -64,6 +64,18 @@ def test_a_component_that_blocks_or_spins_is_reported_once_by_name(reports, body
     assert f"in {body.__name__}" in record.getMessage()
 
 
+def test_a_node_behind_a_disk_edge_is_reported_by_name(reports, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORVYN_RUNTIME__STATE_DIR", str(tmp_path))
+    release = threading.Event()
+    flow = torvyn.Flow(name="stuck").add("in", ["a"])
+    flow.add("slow", torvyn.sink(lambda element: waits(release)))
+    flow.connect("in", "slow", carrier="disk").start()
+    assert reports.has_one.wait(30)
+    release.set()
+    assert flow.wait(30)
+    assert [record.node for record in reports.records] == ["slow"]
+
+
 def test_a_node_that_blocks_in_every_call_is_reported_once(reports):
     calls = threading.Semaphore(0)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import torvyn
+from torvyn.components.connection import Connection
 from torvyn.reactor.health import FlowHealth, HealthCheck
 
 COUNT = 3
@@ -121,6 +122,31 @@ def test_a_call_that_does_not_return_stalls_the_flow_and_is_named() -> None:
         ("moving", "sink"),
         ("stalled", "sink"),
     ]
+
+
+class Rejected(Hanging):
+    def init(self, config: str) -> None:
+        self.connection = Connection("uplink", "collector:443")
+
+    def push(self, element: torvyn.Element) -> None:
+        self.connection.rejected("401", "renew the token")
+        super().push(element)
+
+
+def test_a_flow_that_a_server_rejects_waits_and_is_healthy() -> None:
+    sink, now_s = Rejected(), [0.0]
+    flow = torvyn.Flow(Three(), sink).start()
+    sink.is_called.wait()
+    wait_until_still(flow)
+    check = HealthCheck(STALL_S, clock=lambda: now_s[0])
+    check.check(flow.statistics)
+    now_s[0] += 10 * STALL_S
+    health = check.check(flow.statistics)
+    sink.may_return.set()
+    flow.cancel()
+
+    assert (health.state, health.is_healthy) == ("waiting", True)
+    assert health.reason == "collector:443 rejects node `sink`: 401"
 
 
 class Endless(torvyn.Source):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 from keyed_server import Keyed
 from websocket_client import START, Socket
@@ -13,8 +16,29 @@ from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.components.builtin.filter_redact import Redact
 from torvyn.engine import Scripted, Service
 from torvyn.engine.prompt.prompt_flow import PromptGuard
-from torvyn.transport import Application, app
+from torvyn.link import ProjectLinker
+from torvyn.manifest import parse
+from torvyn.transport import Application, app, services
 from torvyn.transport.telemetry.instances import MAX_ENDED, MAX_LISTED
+
+AUDITED = """
+[torvyn]
+name = "audited"
+version = "0.1.0"
+contract_version = "0.1.0"
+[flow.chat]
+nodes.engine = { component = "engine:scripted" }
+nodes.fork = { component = "redact" }
+nodes.policy = { component = "redact" }
+nodes.audit = { component = "tcp", config = "127.0.0.1:PORT" }
+nodes.out = { component = "response" }
+edges = [
+    { from = "engine", to = "fork" },
+    { from = "fork", to = "policy" },
+    { from = "fork", to = "audit" },
+    { from = "policy", to = "out" },
+]
+"""
 
 
 def guarded(engine: Any) -> Application:
@@ -26,6 +50,23 @@ def guarded(engine: Any) -> Application:
         prompt_guard=PromptGuard(lambda: torvyn.Flow(Redact())),
     )
     return app({"chat": service})
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which nobody listens, and nobody else can."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+@pytest.fixture
+def auditing(closed_port: int) -> Iterator[Application]:
+    """Copies its answers to a TCP server."""
+    manifest = parse(AUDITED.replace("PORT", str(closed_port)))
+    opened = services.of_plans(services.served_plans(ProjectLinker(manifest)))
+    yield app(opened)
+    services.close(opened)
 
 
 async def seen(application: Application, id: str = "", **more: Any) -> Any:
@@ -127,6 +168,21 @@ async def test_streams_of_a_socket_are_listed_one_by_one() -> None:
     ended = (await seen(application))["ended"]
     assert [one["path"] for one in ended] == ["/v1/ws", "/v1/ws"]
     assert len({one["id"] for one in ended}) == 2
+
+
+async def test_a_running_answer_shows_the_connections_of_its_flow(
+    auditing: Application, closed_port: int
+) -> None:
+    client = Client(auditing, body=PROMPT_BODY)
+    connection: dict[str, Any] = {}
+    while connection.get("state") != "waiting":
+        streams = (await within(seen(auditing)))["streams"]
+        connection = next((one for each in streams for one in each["connections"]), {})
+
+    assert (connection["node"], connection["address"]) == ("audit", f"127.0.0.1:{closed_port}")
+    assert connection["reason"] == "connection refused"
+    client.leave()
+    await within(client.task)
 
 
 async def test_no_id_that_is_not_known_is_answered() -> None:

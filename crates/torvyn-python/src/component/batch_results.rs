@@ -4,10 +4,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use torvyn_reactor::{Role, method_name};
-use torvyn_stream::{Answers, Batch, ErrorKind, Outbox, Settled, StageError, Step};
+use torvyn_stream::{Answers, Batch, ErrorKind, Outbox, Pull, Settled, StageError, Step};
 
-use crate::component::interpret::{Answer, filter_step, made_step, sink_step};
-use crate::element::convert::{component_error, type_name};
+use crate::component::interpret::{Answer, filter_step, made_step, pull_step, sink_step};
+use crate::element::convert::{component_error, emission, text_emission, type_name};
 use crate::symbols::Symbols;
 
 /// The results of a batch. An error is about the call as a whole.
@@ -42,7 +42,18 @@ pub fn interpret(
         Role::Processor if value.is_none() => Ok(Step::Done),
         _ => {
             let items = items_of(role, value, count)?;
+            // SAFETY: the singletons are compared, not used.
+            let (yes, no) = unsafe { (ffi::Py_True(), ffi::Py_False()) };
+            answers.settled.reserve(count);
             for at in 0..count {
+                if role == Role::Filter {
+                    // Nearly all results are one of these two.
+                    let item = items.borrowed(at);
+                    if item == yes || item == no {
+                        answers.settled.push(if item == yes { Settled::Forward } else { Settled::Drop });
+                        continue;
+                    }
+                }
                 let before = out.made.len();
                 let item = items.get(at)?;
                 let step = item_step(symbols, role, &item, given(at), &mut out);
@@ -58,6 +69,54 @@ pub fn interpret(
     answers.made = out.made;
     answers.settle_all(count, step?);
     Ok(())
+}
+
+/// What `pull_batch` returned: elements, into the outbox, or a reason why there are none.
+pub fn pull_batch_step(
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+    most: usize,
+    now_ns: u64,
+    out: &mut Outbox,
+) -> Result<Option<Pull>, StageError> {
+    let py = value.py();
+    let Some(items) = Items::of(value) else {
+        return match pull_step(py, symbols, value, now_ns) {
+            Ok(Pull::Ready(_) | Pull::Restored { .. }) => Err(wrong(Role::Source, value, PULLED)),
+            Err(error) if error.object.is_none() => Err(wrong(Role::Source, value, PULLED)),
+            pull => pull.map(Some),
+        };
+    };
+    let count = items.len();
+    if count == 0 || count > most {
+        return Err(wrong_count(count, most));
+    }
+    out.made.reserve(count);
+    for at in 0..count {
+        let pointer = items.borrowed(at);
+        // SAFETY: a borrowed reference or null, and attached.
+        if let Some(made) = unsafe { text_emission(py, symbols, pointer) } {
+            out.emit(made);
+            continue;
+        }
+        let item = items.get(at)?;
+        match emission(py, symbols, &item)? {
+            Some(made) => out.emit(made),
+            None => return Err(wrong(Role::Source, &item, "str, bytes or Output as each item")),
+        }
+    }
+    Ok(None)
+}
+
+const PULLED: &str = "a list of str, bytes or Output, or None, PENDING or End";
+
+fn wrong_count(count: usize, most: usize) -> StageError {
+    let message = if count == 0 {
+        "`pull_batch` returned an empty list; return PENDING if nothing is ready, None at the end".to_owned()
+    } else {
+        format!("`pull_batch` returned {count} elements, but it may return at most {most}")
+    };
+    StageError::new(ErrorKind::Contract, message)
 }
 
 /// What is returned for one element: an exception is that element's error.
@@ -99,18 +158,37 @@ fn whole(
 /// The items of a list or tuple.
 struct Items<'a, 'py>(&'a Bound<'py, PyAny>, bool);
 
-impl<'py> Items<'_, 'py> {
+impl<'a, 'py> Items<'a, 'py> {
+    /// None: the value is neither.
+    fn of(value: &'a Bound<'py, PyAny>) -> Option<Self> {
+        match value.is_instance_of::<PyList>() {
+            true => Some(Self(value, true)),
+            false => value.is_instance_of::<PyTuple>().then_some(Self(value, false)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.0.len().unwrap_or(0)
+    }
+
     #[inline]
     fn get(&self, at: usize) -> Result<Bound<'py, PyAny>, StageError> {
+        let py = self.0.py();
+        // SAFETY: a borrowed reference, or null with an exception set.
+        unsafe { Bound::from_borrowed_ptr_or_err(py, self.borrowed(at)) }
+            .map_err(|error| component_error(py, error))
+    }
+
+    /// A borrowed reference; null with an exception set if the list has changed and has no such item.
+    #[inline]
+    fn borrowed(&self, at: usize) -> *mut ffi::PyObject {
         let Items(value, is_list) = self;
-        // SAFETY: the type was checked; the call checks the bounds, because the list may have changed since.
+        // SAFETY: the type was checked, and the call checks the bounds.
         unsafe {
-            let item = match is_list {
+            match is_list {
                 true => ffi::PyList_GetItem(value.as_ptr(), at as isize),
                 false => ffi::PyTuple_GetItem(value.as_ptr(), at as isize),
-            };
-            Bound::from_borrowed_ptr_or_err(value.py(), item)
-                .map_err(|error| component_error(value.py(), error))
+            }
         }
     }
 }
@@ -120,11 +198,8 @@ fn items_of<'a, 'py>(
     value: &'a Bound<'py, PyAny>,
     count: usize,
 ) -> Result<Items<'a, 'py>, StageError> {
-    let len = match (value.cast::<PyList>(), value.cast::<PyTuple>()) {
-        (Ok(list), _) => list.len(),
-        (_, Ok(tuple)) => tuple.len(),
-        _ => return Err(wrong_batch(role, value)),
-    };
+    let items = Items::of(value).ok_or_else(|| wrong_batch(role, value))?;
+    let len = items.len();
     if len != count {
         let method = method_name(role);
         let message = format!(
@@ -132,7 +207,7 @@ fn items_of<'a, 'py>(
         );
         return Err(StageError::new(ErrorKind::Contract, message));
     }
-    Ok(Items(value, value.is_instance_of::<PyList>()))
+    Ok(items)
 }
 
 fn is_list(value: &Bound<'_, PyAny>) -> bool {

@@ -6,13 +6,13 @@ use std::ptr::NonNull;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 use torvyn_reactor::{Role, method_name};
 use torvyn_stream::{
     Answers, Batch, Call, Element, End, ErrorKind, Outbox, Pull, Settled, Stage, StageError, Step,
 };
 
-use crate::component::batch_results::interpret_batch;
+use crate::component::batch_results::{interpret_batch, pull_batch_step};
 use crate::component::call::{Next, advance_of, call_none, call_one, next};
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
@@ -27,7 +27,7 @@ pub struct PyStage {
     role: Role,
     /// `evaluate`, `process`, ...; for a source that is iterated, its iterator.
     method: Option<Py<PyAny>>,
-    /// `evaluate_batch`, `process_batch`, ...
+    /// `evaluate_batch`, `process_batch`, ...; for a source that is not iterated, `pull_batch`.
     batch_method: Option<Py<PyAny>>,
     /// Advances the iterator of a source that is iterated.
     advance: Option<ffi::iternextfunc>,
@@ -148,6 +148,13 @@ impl PyStage {
         answers.settled.pop().map_or(Ok(Step::Done), Settled::outcome)
     }
 
+    /// The next element of a source that has only the batch method.
+    fn pull_alone(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
+        let mut out = Outbox::default();
+        let pull = self.pull_many(1, call, &mut out)?;
+        Ok(pull.or_else(|| out.made.pop().map(Pull::Ready)).unwrap_or(Pull::Pending(None)))
+    }
+
     fn release(&mut self, py: Python<'_>) {
         let iterator = if self.advance.is_some() { self.method.take() } else { None };
         for left in [self.rest.take(), iterator].into_iter().flatten() {
@@ -187,6 +194,9 @@ impl Stage for PyStage {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
+        if self.method.is_none() && self.batch_method.is_some() {
+            return self.pull_alone(call);
+        }
         let method = self.method.as_ref().ok_or_else(over)?;
         let Some(advance) = self.advance else {
             let value = call_none(py, method)?;
@@ -203,6 +213,24 @@ impl Stage for PyStage {
                 Ok(Pull::End(end.unwrap_or_else(|| End::because("stop"))))
             }
         }
+    }
+
+    fn pulls_many(&self) -> bool {
+        self.role == Role::Source && self.batch_method.is_some()
+    }
+
+    fn pull_many(
+        &mut self,
+        most: usize,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Option<Pull>, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let method = self.batch_method.as_ref().ok_or_else(over)?;
+        let most_object = PyInt::new(py, most);
+        let value = call_one(py, method, most_object.as_ptr())?;
+        pull_batch_step(self.symbols, &value, most, call.now_ns, out)
     }
 
     #[inline]
@@ -234,7 +262,7 @@ impl Stage for PyStage {
     }
 
     fn batch_limit(&self) -> usize {
-        if self.batch_method.is_some() { usize::MAX } else { 1 }
+        if self.batch_method.is_some() && self.role != Role::Source { usize::MAX } else { 1 }
     }
 
     fn accept_batch(

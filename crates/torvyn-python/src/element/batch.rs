@@ -122,9 +122,12 @@ impl Lent {
         // are null, which the list allows. `PyList_SetItem` takes over the reference.
         unsafe {
             let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(self.len() as isize))?;
-            for at in 0..self.len() {
-                let Some(slot) = self.slot(at) else { break };
-                ffi::PyList_SetItem(list.as_ptr(), at as isize, item(slot)?.into_ptr());
+            let mut at = 0;
+            for (first, count) in self.parts {
+                for offset in 0..count {
+                    ffi::PyList_SetItem(list.as_ptr(), at, item(first.add(offset))?.into_ptr());
+                    at += 1;
+                }
             }
             Ok(list.cast_into_unchecked())
         }

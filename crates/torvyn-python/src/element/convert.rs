@@ -155,6 +155,39 @@ pub fn emission(
     Ok(None)
 }
 
+/// An exact str as an emission, with a new reference to it; None for anything else, and for a str that is special in any
+/// way.
+///
+/// # Safety
+/// `pointer` is null or a live object, and the thread is attached.
+#[inline]
+pub unsafe fn text_emission(
+    py: Python<'_>,
+    symbols: &Symbols,
+    pointer: *mut ffi::PyObject,
+) -> Option<Emission> {
+    let mut len = 0;
+    // SAFETY: the caller's promise; the str is read after its type was checked.
+    let value = unsafe {
+        if pointer.is_null() || ffi::Py_TYPE(pointer) != symbols.str_type {
+            return None;
+        }
+        if ffi::PyUnicode_AsUTF8AndSize(pointer, &mut len).is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        Bound::from_borrowed_ptr(py, pointer)
+    };
+    Some(Emission {
+        len: u32::try_from(len).ok()?,
+        payload: Payload::Foreign(foreign(value)),
+        content_type: ContentType::TEXT,
+        companion: None,
+        keep: false,
+        port: 0,
+    })
+}
+
 #[inline]
 fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission, StageError> {
     let Some(len) = encoded_len(value, content_type) else {

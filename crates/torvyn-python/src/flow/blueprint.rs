@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use torvyn_reactor::{EdgeSpec, Node, Recovery, Role, Timing, Worker};
+use torvyn_reactor::{Backoff, EdgeSpec, Node, Recovery, Role, Timing, Worker};
 use torvyn_stream::Policy;
 
 use crate::component::native_stage::NativeStage;
@@ -51,6 +51,8 @@ struct ErrorPolicy {
     retries: u32,
     #[pyo3(from_py_with = nanoseconds, attribute("backoff_s"))]
     backoff_ns: u64,
+    #[pyo3(from_py_with = nanoseconds, attribute("max_backoff_s"))]
+    max_backoff_ns: u64,
     #[pyo3(from_py_with = from_python)]
     recovery: Recovery,
 }
@@ -100,7 +102,7 @@ impl Plan {
                 is_carrier: object.cast::<NativeStage>().is_ok_and(|native| native.get().is_carrier),
                 recovery: plan.on_error.recovery,
                 retries: plan.on_error.retries,
-                backoff_ns: plan.on_error.backoff_ns,
+                backoff: Backoff { first_ns: plan.on_error.backoff_ns, max_ns: plan.on_error.max_backoff_ns },
                 budget_bytes: plan.max_memory_bytes,
                 port_ids: plan.ports.iter().map(|name| port_id(name)).collect::<PyResult<_>>()?,
                 tells_input: !plan.inputs.is_empty(),

@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyString};
 use torvyn_reactor::{Offload, Role, Task, TaskResult};
 use torvyn_stream::{Answers, End, Outbox, Pull, Settled, StageError, Step};
 
-use crate::component::batch_results::interpret;
+use crate::component::batch_results::{interpret, pull_batch_step};
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
@@ -40,6 +40,16 @@ impl Port {
     }
 
     fn deliver(&self, out: Outbox, outcome: Result<Step, StageError>, consumed: bool) -> bool {
+        self.deliver_held(out, outcome, consumed, None)
+    }
+
+    fn deliver_held(
+        &self,
+        out: Outbox,
+        outcome: Result<Step, StageError>,
+        consumed: bool,
+        held_elements: Option<usize>,
+    ) -> bool {
         self.exchange.give(TaskResult {
             consumed,
             made: out.made,
@@ -48,6 +58,7 @@ impl Port {
             last: false,
             end: None,
             followed: false,
+            held_elements,
         })
     }
 
@@ -164,10 +175,16 @@ impl Port {
     }
 
     /// Answers the oldest element. False: an interrupt has dropped it.
-    fn answer(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<bool> {
+    #[pyo3(signature = (value, held_elements=None))]
+    fn answer(
+        &self,
+        py: Python<'_>,
+        value: Bound<'_, PyAny>,
+        held_elements: Option<usize>,
+    ) -> PyResult<bool> {
         let mut out = Outbox::default();
         let outcome = self.step(py, Symbols::get(py)?, value, &mut out);
-        Ok(self.deliver(out, outcome, true))
+        Ok(self.deliver_held(out, outcome, true, held_elements))
     }
 
     /// The component takes all that waits in one call. Must be called before the flow is built.
@@ -177,7 +194,14 @@ impl Port {
 
     /// Answers the oldest `count` elements with what the batch method returned. False: the flow has stopped, or decides
     /// what follows an error.
-    fn answer_batch(&self, py: Python<'_>, value: Bound<'_, PyAny>, count: usize) -> PyResult<bool> {
+    #[pyo3(signature = (value, count, held_elements=None))]
+    fn answer_batch(
+        &self,
+        py: Python<'_>,
+        value: Bound<'_, PyAny>,
+        count: usize,
+        held_elements: Option<usize>,
+    ) -> PyResult<bool> {
         let mut answers = Answers::default();
         let interpreted = interpret(Symbols::get(py)?, self.role, &value, count, |_| None, &mut answers);
         if let Err(error) = interpreted {
@@ -192,6 +216,7 @@ impl Port {
             last: false,
             end: None,
             followed: at + 1 < count,
+            held_elements,
         };
         let results = answers.settled.into_iter().enumerate().map(result).collect();
         Ok(self.exchange.give_batch(results))
@@ -237,6 +262,22 @@ impl Port {
         Ok(None)
     }
 
+    /// Delivers what `pull_batch` returned. The result is that of `pulled`.
+    fn pulled_batch(&self, py: Python<'_>, value: Bound<'_, PyAny>, most: usize) -> PyResult<Option<f64>> {
+        let mut out = Outbox::default();
+        let outcome = pull_batch_step(Symbols::get(py)?, &value, most, 0, &mut out);
+        if !out.made.is_empty() {
+            self.deliver(out, Ok(Step::Done), false);
+        }
+        match outcome {
+            Ok(Some(Pull::Pending(after))) => return Ok(Some(after.map_or(-1.0, |ns| ns as f64 / 1e9))),
+            Ok(Some(Pull::End(end))) => self.close(Outbox::default(), Ok(Step::Done), Some(end)),
+            Ok(_) => true,
+            Err(error) => self.deliver(Outbox::default(), Err(error), false),
+        };
+        Ok(None)
+    }
+
     /// Delivers the last result: of a flush, a completion, or the end of a source.
     fn finish(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
         let symbols = Symbols::get(py)?;
@@ -269,6 +310,7 @@ impl Port {
             last: true,
             end,
             followed: false,
+            held_elements: None,
         })
     }
 }

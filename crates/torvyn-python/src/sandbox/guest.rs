@@ -96,6 +96,7 @@ impl SandboxGuest {
         let instance = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(instance) = instance else { return Ok(()) };
         let timeout = seconds(timeout_s)?;
+        self.health.note_memory(None);
         py.detach(|| instance.teardown(&self.printer, timeout)).map_err(guest_error)
     }
 
@@ -127,6 +128,12 @@ impl SandboxGuest {
     #[getter]
     fn denied(&self) -> BTreeMap<&'static str, u64> {
         self.denials.counts().into_iter().map(|(kind, count)| (kind.name(), count)).collect()
+    }
+
+    /// The linear memory of the instance after its last call; 0 while there is none.
+    #[getter]
+    fn memory_bytes(&self) -> u64 {
+        self.health.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Calls refused because the guest trapped too often.

@@ -196,6 +196,7 @@ impl CompiledComponent {
         };
         let setup = guest.setup(FlowInfo::default());
         let instance = py.detach(|| Instance::start(&setup)).map_err(guest_error)?;
+        guest.health.note_memory(Some(&instance));
         *guest.instance_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
         Ok(guest)
     }

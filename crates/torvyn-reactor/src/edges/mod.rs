@@ -1,5 +1,6 @@
 //! The edges of a flow, and the only way that elements move along them. Every allocation and release is accounted for.
 
+mod run;
 mod send;
 
 use std::sync::Arc;

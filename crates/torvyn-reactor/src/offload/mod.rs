@@ -43,6 +43,8 @@ pub struct TaskResult {
     pub end: Option<End>,
     /// The elements after this one have results too: they came from one call.
     pub followed: bool,
+    /// How many elements an aggregator holds after the call, as `Stage::held_elements` says.
+    pub held_elements: Option<usize>,
 }
 
 /// Wakes the thread or loop that has work.
@@ -277,6 +279,7 @@ impl Offload {
             last: false,
             end: None,
             followed: false,
+            held_elements: None,
         };
         self.deliver(resumed, true)
     }

@@ -139,6 +139,9 @@ impl Core {
         }
         let element = if finished.consumed { self.take_front(index) } else { None };
         let (has_failed, is_followed) = (finished.has_failed(), finished.followed);
+        if let Some(state) = self.offload(index) {
+            state.held_elements = finished.held_elements;
+        }
         if !is_answer {
             self.stamp_early_outputs(index);
         }

@@ -20,6 +20,7 @@ fn answer() -> TaskResult {
         last: false,
         end: None,
         followed: false,
+        held_elements: None,
     }
 }
 
@@ -65,6 +66,7 @@ fn credit_is_used_up_by_what_is_made() {
         last: false,
         end: None,
         followed: false,
+        held_elements: None,
     });
     assert_eq!(offload.credit(), 0);
     // Results that were not collected yet still use credit.

@@ -22,12 +22,15 @@ impl Core {
         match node.role {
             Role::Source | Role::Sink => None,
             Role::Aggregator | Role::Filter => {
+                let current = node.current.as_ref().and_then(Element::receipt);
                 if let Some((element, receipt)) =
                     element.and_then(|element| Some((element, element.receipt()?)))
                 {
-                    node.absorbed.push_back((receipt, element.len));
+                    node.absorbed.push(receipt, element.len);
                 }
-                self.take_absorbed(index)
+                let absorbed = self.take_absorbed(index);
+                // The outputs of a generator are made before its element is absorbed.
+                Receipt::group(absorbed.into_iter().chain(current).collect())
             }
             _ => {
                 let in_flight = match &node.worker {
@@ -39,32 +42,28 @@ impl Core {
         }
     }
 
-    /// The receipts of what a node has just emitted. Text that a native stage still buffers belongs to its newest
-    /// elements; a component that reports no buffered bytes has emitted everything it took.
+    /// The receipt for what a node has just emitted, if it has emitted something.
     fn take_absorbed(&mut self, index: usize) -> Option<Receipt> {
         let node = &mut self.nodes[index];
-        let held_bytes = match &node.worker {
-            Worker::Inline(stage) => stage.held_bytes(),
-            Worker::Offloaded(_) => 0,
+        if node.absorbed.is_empty() {
+            return None;
+        }
+        let (known, held_bytes) = match &node.worker {
+            Worker::Inline(stage) => (stage.held_elements(), stage.held_bytes()),
+            Worker::Offloaded(state) => (state.held_elements, 0),
         };
-        if self.outbox.made.is_empty() {
-            if node.role == Role::Filter && held_bytes == 0 {
-                node.absorbed.clear();
+        let has_output = !self.outbox.made.is_empty();
+        if !has_output {
+            // Without an output, an aggregator that does not count its elements still has all of them.
+            if known.is_some() || (node.role == Role::Filter && held_bytes == 0) {
+                node.absorbed.forget(known.unwrap_or(0));
             }
             return None;
         }
-        let known = match &node.worker {
-            Worker::Inline(stage) => stage.held_elements(),
-            Worker::Offloaded(_) => None,
-        };
-        let (mut kept, mut kept_bytes) = (known.unwrap_or(0), 0);
-        while known.is_none() && kept < node.absorbed.len() && kept_bytes < held_bytes {
-            kept_bytes += node.absorbed[node.absorbed.len() - 1 - kept].1 as usize;
-            kept += 1;
-        }
-        let emitted = node.absorbed.len().saturating_sub(kept);
-        // The text of the oldest kept element may be in the output and in the buffer.
-        Receipt::group(node.absorbed.drain(..emitted).map(|(receipt, _)| receipt).collect())
+        // Text that a native stage still buffers belongs to its newest elements. The text of the oldest of them may be
+        // in the output and in the buffer.
+        let kept = known.unwrap_or_else(|| node.absorbed.newest_with(held_bytes));
+        node.absorbed.take(kept)
     }
 
     /// Keeps the receipt of an element that an aggregator or a guard took without an output.
@@ -75,16 +74,16 @@ impl Core {
         let Some(element) = self.edges.list[input].queue.front_mut() else { return };
         if let Some(receipt) = element.receipt() {
             let len = element.len;
-            self.nodes[index].absorbed.push_back((receipt, len));
+            self.nodes[index].absorbed.push(receipt, len);
         }
         self.take_absorbed(index);
     }
 
     /// Settles or abandons what a node still had inside when it ended.
     pub(super) fn drop_absorbed(&mut self, index: usize, is_settled: bool) {
-        let absorbed = std::mem::take(&mut self.nodes[index].absorbed);
+        let absorbed = self.nodes[index].absorbed.take_all();
         if !is_settled {
-            absorbed.iter().for_each(|(receipt, _)| receipt.abandon());
+            absorbed.iter().for_each(Receipt::abandon);
         }
     }
 
@@ -107,13 +106,18 @@ impl Core {
         }
     }
 
-    /// What a source has not been told about, at the end of the flow.
+    /// What a source has not been told about, at the end of the flow. An edge that comes from outside the process is
+    /// told at once.
     pub(crate) fn take_acknowledgements(&mut self, index: usize) -> u64 {
-        let node = &self.nodes[index];
-        let waiting = match &node.worker {
-            Worker::Offloaded(state) => state.exchange.take_settled(),
-            Worker::Inline(_) => 0,
-        };
-        waiting + node.acks.as_ref().map_or(0, |acks| acks.take_settled())
+        let node = &mut self.nodes[index];
+        let settled = node.acks.as_ref().map_or(0, |acks| acks.take_settled());
+        match &mut node.worker {
+            Worker::Inline(stage) if node.is_carrier => {
+                stage.acknowledge(settled);
+                0
+            }
+            Worker::Inline(_) => settled,
+            Worker::Offloaded(state) => state.exchange.take_settled() + settled,
+        }
     }
 }

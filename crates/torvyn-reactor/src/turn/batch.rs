@@ -63,7 +63,13 @@ impl Core {
     fn conclude_batch(&mut self, index: usize, input: usize, answers: &mut Answers) -> Result<(), Failure> {
         let mut made = answers.made.drain(..);
         let mut settled = answers.settled.drain(..);
-        while let Some(next) = settled.next() {
+        loop {
+            let run = self.conclude_run(index, input, settled.as_slice());
+            if run > 0 {
+                settled.nth(run - 1);
+                continue;
+            }
+            let Some(next) = settled.next() else { break };
             if let Err(failure) = self.conclude_front(index, input, next, &mut made, 0) {
                 // The component has answered the rest: its answers count, and their outputs reach no consumer.
                 let before = self.set_accepts(index, Accepts::Nothing);
@@ -83,6 +89,41 @@ impl Core {
             }
         }
         self.charge_held(index)
+    }
+
+    /// Concludes the first elements of `input` that have the same plain result. Returns how many; 0 if the next one
+    /// needs a look of its own.
+    fn conclude_run(&mut self, index: usize, input: usize, settled: &[Settled]) -> usize {
+        let node = &mut self.nodes[index];
+        let Some(first) = settled.first().filter(|_| node.held.is_empty()) else { return 0 };
+        let is_same = |next: &&Settled| match (first, next) {
+            (Settled::Done(made), Settled::Done(other)) => made + other == 0,
+            (Settled::Forward, Settled::Forward) | (Settled::Drop, Settled::Drop) => true,
+            _ => false,
+        };
+        let count = settled.iter().take_while(is_same).count();
+        let counters = &self.edges.shared.nodes[index];
+        match first {
+            _ if count < 2 => return 0,
+            // A processor notes the number and the attributes of what it passes on.
+            Settled::Forward if node.role != Role::Processor => {
+                let passed = self.edges.pass_run(&self.nodes[index], index, input, count);
+                self.edges.shared.nodes[index].received.add(passed as u64);
+                return passed;
+            }
+            Settled::Drop => counters.filtered.add(count as u64),
+            Settled::Done(_) if !self.edges.tracks => {
+                let batch = self.edges.list[input].queue.front_batch(count);
+                if let Some(last) = batch.second.last().or(batch.first.last()) {
+                    note_stamp(node, last, true);
+                }
+                self.count_done(index, true, count as u64);
+            }
+            _ => return 0,
+        }
+        self.edges.shared.nodes[index].received.add(count as u64);
+        self.edges.release_run(input, count);
+        count
     }
 
     /// Concludes the first element of `input` with its result.
@@ -118,7 +159,7 @@ impl Core {
                 if let Some(element) = queue.front_mut() {
                     note_stamp(node, element, true);
                 }
-                self.count_done(index, true);
+                self.count_done(index, true, 1);
                 if self.edges.tracks {
                     self.absorb_front(index, input);
                 }

@@ -20,6 +20,14 @@ impl Core {
             .is_some_and(|checkpoint| checkpoint.requests.is_held(checkpoint.segment_of[index]))
     }
 
+    /// Whether the states of its segment are saved and not durable yet: until then nothing may change them.
+    #[inline]
+    pub(crate) fn is_cut(&self, index: usize) -> bool {
+        self.checkpoint
+            .as_ref()
+            .is_some_and(|checkpoint| checkpoint.requests.is_cut(checkpoint.segment_of[index]))
+    }
+
     /// A segment may come to rest without a wake-up: an offloaded source tells nobody that it waits.
     pub(super) fn checkpoint_due(&self) -> Option<u64> {
         let is_wanted = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_wanted());

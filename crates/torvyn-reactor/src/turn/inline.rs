@@ -88,7 +88,7 @@ impl Core {
                     if let Some(element) = self.edges.list[input].queue.front_mut() {
                         note_stamp(&mut self.nodes[index], element, true);
                     }
-                    self.count_done(index, true);
+                    self.count_done(index, true, 1);
                     if self.edges.tracks {
                         self.absorb_front(index, input);
                     }
@@ -138,8 +138,12 @@ impl Core {
         concluded.map_err(|failure| if is_flush { named(failure) } else { failure })
     }
 
-    /// Calls a stage whose time has come. False: there is none, or its outputs have no room.
+    /// Calls a stage whose time has come. False: there is none, or its outputs have no room, or its state has just been
+    /// saved and is about to become durable.
     pub(super) fn tick(&mut self, index: usize) -> Result<bool, Failure> {
+        if self.is_cut(index) {
+            return Ok(false);
+        }
         let node = &mut self.nodes[index];
         let room = self.edges.free_slots(node);
         let Worker::Inline(stage) = &mut node.worker else { return Ok(false) };

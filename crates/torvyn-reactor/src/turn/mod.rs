@@ -119,8 +119,10 @@ impl Core {
     /// A source that keeps up is pulled in larger batches, as long as the first element of a batch does not wait long
     /// for the last. A source that blocks is never read ahead.
     fn adapt_batch(&mut self, work: usize, spent_ns: u64) {
-        let sweep_ns = if self.takes_batches { BATCH_SWEEP_NS } else { SWEEP_NS };
-        if spent_ns > self.turn_time_ns {
+        let (sweep_ns, source_ns) =
+            if self.takes_batches { (BATCH_SWEEP_NS, self.pull_ns) } else { (SWEEP_NS, spent_ns) };
+        self.pull_ns = 0;
+        if source_ns > self.turn_time_ns {
             self.batch = 1;
         } else if spent_ns > 2 * sweep_ns {
             self.batch = (self.batch / 2).max(1);
@@ -194,15 +196,18 @@ impl Core {
 
     /// The earliest time at which a parked flow has something to do by itself.
     fn due(&self) -> Option<u64> {
-        let nodes = self.nodes.iter().filter(|node| node.phase != Phase::Finished);
+        let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.phase != Phase::Finished);
         nodes
-            .flat_map(|node| {
+            .flat_map(|(index, node)| {
                 let stage = match &node.worker {
                     // A full queue wakes the node when it has room again.
-                    Worker::Inline(stage) if self.edges.free_slots(node) > 0 => stage.due(),
+                    Worker::Inline(stage) if self.edges.free_slots(node) > 0 && !self.is_cut(index) => {
+                        stage.due()
+                    }
                     _ => None,
                 };
-                [stage, node.pending.flatten(), node.retry.as_ref().map(|retry| retry.at_ns)]
+                let pending = node.pending.flatten().filter(|_| !self.is_cut(index));
+                [stage, pending, node.retry.as_ref().map(|retry| retry.at_ns)]
             })
             .chain([self.deadline_ns, self.drain_until, self.checkpoint_due()])
             .flatten()

@@ -24,8 +24,7 @@ impl Core {
         let node = &mut self.nodes[index];
         if error.may_be_retried() && attempt < node.retries {
             counters.retried.add(1);
-            let wait = node.backoff_ns.saturating_mul(1 << attempt.min(16));
-            let at_ns = self.now_ns.saturating_add(wait);
+            let at_ns = self.now_ns.saturating_add(self.jitter.pause_ns(node.backoff, attempt));
             node.retry = Some(Box::new(Retry { element, attempt: attempt + 1, at_ns }));
             return Ok(());
         }

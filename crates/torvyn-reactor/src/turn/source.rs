@@ -17,7 +17,10 @@ impl Core {
         // Elements drained since the last call may end the back-pressure.
         self.tell_pressure(index);
         let mut done = 0;
-        let batch = (self.batch as i64).min(self.credit_elements.max(1)) as usize;
+        // A flow with batches may use more than its credit at once, and makes up for it in later turns.
+        let credit = if self.takes_batches { i64::MAX } else { self.credit_elements.max(1) };
+        let batch = i64::from(self.batch).min(credit) as usize;
+        let began_ns = if self.takes_batches { self.clock.now_ns() } else { 0 };
         let mut room = 0;
         while done < batch {
             if room == 0 || !self.nodes[index].backlog.is_empty() {
@@ -27,7 +30,7 @@ impl Core {
                 let pulled = self.pull_many(index, room.min(batch - done))?;
                 done += pulled.count;
                 room = 0;
-                if pulled.is_pending {
+                if pulled.is_short {
                     break;
                 }
                 continue;
@@ -83,6 +86,9 @@ impl Core {
                     room = 0;
                 }
             }
+        }
+        if self.takes_batches && !self.nodes[index].pulls_many {
+            self.pull_ns += self.clock.now_ns().saturating_sub(began_ns);
         }
         self.tell_pressure(index);
         Ok(done)

@@ -10,7 +10,8 @@ use crate::turn::verdict::send_one;
 pub(super) struct Pulled {
     /// What counts against the turn: at least one, unless the source has nothing.
     pub count: usize,
-    pub is_pending: bool,
+    /// Nothing more can be pulled now.
+    pub is_short: bool,
 }
 
 impl Core {
@@ -20,7 +21,7 @@ impl Core {
         let is_counted = !node.is_carrier;
         let left = self.edges.shared.limit().saturating_sub(self.pulled);
         let most = if is_counted { most.min(usize::try_from(left).unwrap_or(usize::MAX)) } else { most };
-        let none = Pulled { count: 0, is_pending: true };
+        let none = Pulled { count: 0, is_short: true };
         let Worker::Inline(stage) = &mut node.worker else { return Ok(none) };
         let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
         let counters = &self.edges.shared.nodes[index];
@@ -40,18 +41,26 @@ impl Core {
             Ok(None | Some(Pull::Ready(_) | Pull::Restored { .. })) => {}
             Ok(Some(Pull::Pending(until))) => {
                 self.nodes[index].pending = Some(until);
-                return Ok(Pulled { count, is_pending: true });
+                return Ok(Pulled { count, is_short: true });
             }
             Ok(Some(Pull::End(end))) => self.finish_node(index, end),
             Err(error) => self.conclude(index, None, Err(error), attempt)?,
         }
-        Ok(Pulled { count: count.max(1), is_pending: false })
+        // A source that returns less than it may has no more at the moment, and must not be made to wait for it.
+        Ok(Pulled { count: count.max(1), is_short: count < most })
     }
 
     /// Sends the outbox. An interrupt that the source requested in its last pull applies to what it sent before.
     fn send_pulled(&mut self, index: usize) -> Result<(), Failure> {
         let mut made = std::mem::take(&mut self.outbox.made);
-        let last = if self.edges.shared.has_requests() { made.pop() } else { None };
+        let has_requests = self.edges.shared.has_requests();
+        let is_sent =
+            !has_requests && self.edges.send_run(&mut self.nodes[index], index, &mut made, self.now_ns);
+        if is_sent {
+            self.outbox.made = made;
+            return Ok(());
+        }
+        let last = if has_requests { made.pop() } else { None };
         let mut result = Ok(());
         for emission in made.drain(..) {
             let node = &mut self.nodes[index];

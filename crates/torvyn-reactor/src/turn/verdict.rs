@@ -126,7 +126,7 @@ impl Core {
                 self.edges.shared.nodes[index].failed.add(1);
                 self.edges.release_unread(element);
             } else {
-                self.count_done(index, made_nothing);
+                self.count_done(index, made_nothing, 1);
                 self.edges.release(element);
             }
         }
@@ -134,15 +134,15 @@ impl Core {
         self.charge_held(index)
     }
 
-    /// Counts an element that its node has consumed.
+    /// Counts elements that their node has consumed.
     #[inline]
-    pub(crate) fn count_done(&mut self, index: usize, made_nothing: bool) {
+    pub(crate) fn count_done(&mut self, index: usize, made_nothing: bool, elements: u64) {
         let counters = &self.edges.shared.nodes[index];
         match self.nodes[index].role {
-            Role::Aggregator => counters.absorbed.add(1),
+            Role::Aggregator => counters.absorbed.add(elements),
             // A guard that returns nothing buffers the text until it has decided.
-            Role::Filter if made_nothing => counters.absorbed.add(1),
-            _ => counters.passed.add(1),
+            Role::Filter if made_nothing => counters.absorbed.add(elements),
+            _ => counters.passed.add(elements),
         }
     }
 

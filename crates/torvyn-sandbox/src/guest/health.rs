@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::guest::instance::Instance;
+
 /// What happened to a node's instances.
 #[derive(Debug, Default)]
 pub struct Health {
@@ -16,12 +18,19 @@ pub struct Health {
     pub replace_ns: AtomicU64,
     /// Calls refused while the breaker was open.
     pub refused: AtomicU64,
+    /// The linear memory of the instance after its last call; 0 while there is none.
+    pub memory_bytes: AtomicU64,
 }
 
 impl Health {
     #[inline]
     pub(crate) fn note(count: &AtomicU64) {
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn note_memory(&self, instance: Option<&Instance>) {
+        self.memory_bytes.store(instance.map_or(0, Instance::memory_bytes), Ordering::Relaxed);
     }
 
     pub(crate) fn note_replaced(&self, took: Duration) {

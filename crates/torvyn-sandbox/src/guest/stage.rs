@@ -108,6 +108,7 @@ impl GuestStage {
                     self.health.note_replaced(started.elapsed());
                 }
                 self.instance = Some(instance);
+                self.health.note_memory(self.instance.as_ref());
                 Ok(())
             }
             Err(error) => {
@@ -138,6 +139,7 @@ impl GuestStage {
         if let Some(call) = call {
             instance.store.data_mut().post(call.ledger);
         }
+        self.health.note_memory(Some(instance));
         match outcome {
             Ok(answer) => {
                 if self.setup.compiled.description.imports_wasi() {
@@ -159,6 +161,7 @@ impl GuestStage {
         if let Some(lost) = self.instance.take() {
             lost.deliver(&self.setup.printer, true);
         }
+        self.health.note_memory(None);
         Health::note(&self.health.traps);
         Health::note(&self.health.state_lost);
         self.breaker.record_trap();

@@ -5,6 +5,7 @@
 
 mod counters;
 mod loan;
+mod run;
 
 use crate::batch::Batch;
 use crate::element::Element;
@@ -173,7 +174,7 @@ impl Queue {
             return Err(emission);
         }
         self.slots.emplace(emission, owner, sequence, timestamp_ns);
-        self.note_put(len);
+        self.note_put(1, len);
         Ok(())
     }
 
@@ -211,13 +212,13 @@ impl Queue {
     fn put(&mut self, element: Element) {
         let len = element.len as usize;
         self.slots.push(element);
-        self.note_put(len);
+        self.note_put(1, len);
     }
 
     #[inline(always)]
-    fn note_put(&mut self, len: usize) {
-        self.bytes += len;
-        self.counts.entered += 1;
+    fn note_put(&mut self, count: usize, bytes: usize) {
+        self.bytes += bytes;
+        self.counts.entered += count as u64;
         let depth = self.slots.len() + self.lent;
         self.counts.peak = self.counts.peak.max(depth);
         self.counts.peak_bytes = self.counts.peak_bytes.max(self.bytes + self.lent_bytes);
@@ -276,7 +277,7 @@ impl Queue {
         self.bytes -= len;
         self.counts.popped += 1;
         self.settle();
-        to.note_put(len);
+        to.note_put(1, len);
         true
     }
 

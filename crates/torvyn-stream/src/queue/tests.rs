@@ -136,3 +136,49 @@ fn what_is_lent_still_occupies_the_queue() {
     queue.lend(0, 0);
     assert_eq!(queue.free_slots(), 3);
 }
+
+proptest! {
+    /// Runs of elements are accepted, moved, dropped and counted like single ones.
+    #[test]
+    fn a_run_is_what_its_single_moves_are(
+        depth in 1usize..12,
+        bytes in 1usize..120,
+        lengths in prop::collection::vec(0usize..30, 1..12),
+        count in 0usize..14,
+    ) {
+        let queues = || {
+            let mut from = Queue::new(64, 10_000, Policy::Block, 0.5);
+            (0..).zip(&lengths).for_each(|(sequence, len)| assert!(matches!(from.offer(element(sequence, *len)), Offer::Taken)));
+            (from, Queue::new(depth, bytes, Policy::Block, 0.5))
+        };
+        let ((mut a, mut b), (mut x, mut y)) = (queues(), queues());
+        let moved = a.move_run(&mut b, count);
+        let singly = (0..count).take_while(|_| x.move_front(&mut y)).count();
+        let dropped = (a.len(), a.bytes);
+        a.drop_run(dropped.0, dropped.1);
+        while !x.is_empty() {
+            x.drop_front();
+        }
+        let shown = |queue: &Queue| {
+            let counters = QueueCounters::default();
+            queue.publish(&counters);
+            format!("{counters:?} {}", queue.is_pressured())
+        };
+        prop_assert_eq!(moved, singly);
+        prop_assert_eq!([shown(&a), shown(&b)], [shown(&x), shown(&y)]);
+    }
+
+    #[test]
+    fn a_run_of_emissions_is_accepted_as_a_whole_or_not_at_all(
+        depth in 1usize..12,
+        lengths in prop::collection::vec(0usize..30, 1..14),
+    ) {
+        let mut queue = Queue::new(depth, 100, Policy::Block, 0.5);
+        let mut made: Vec<_> = lengths.iter().map(|len| Emission::text(&"x".repeat(*len))).collect();
+        let fits = lengths.len() <= depth && (lengths.len() == 1 || lengths.iter().sum::<usize>() <= 100);
+        prop_assert_eq!(queue.emplace_run(&mut made, 3, 7, 9), fits);
+        let sequences: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|element| element.sequence).collect();
+        prop_assert_eq!(made.len() + sequences.len(), lengths.len());
+        prop_assert_eq!(sequences.clone(), (7..).take(sequences.len()).collect::<Vec<u64>>());
+    }
+}

@@ -1,11 +1,11 @@
-"""The table of `torvyn top`: what each node does, and what it uses."""
+"""The tables of `torvyn top`: what each node does and uses, and the state of its connection."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from torvyn.cli.summary import duration, percentage, size, table
+from torvyn.cli.summary import CONNECTION_HEADS, connection_row, duration, percentage, size, table
 
 _HEADS: Final = (
     "node", "role", "in/s", "out/s", "errors", "waiting", "queued", "held", "memory", "CPU"
@@ -23,7 +23,15 @@ def render_flow(now: Document, before: Document | None) -> str:
         _row(node, past["nodes"].get(name) if past else None, statistics["edges"], elapsed_s)
         for name, node in statistics["nodes"].items()
     ]
-    return f"{_head(now, before, elapsed_s)}\n\n{table(_HEADS, rows)}"
+    connections = [
+        connection_row(name, node["connection"])
+        for name, node in statistics["nodes"].items()
+        if node["connection"] is not None
+    ]
+    tables = [table(_HEADS, rows)]
+    if connections:
+        tables.append(table(CONNECTION_HEADS, connections))
+    return "\n".join((_head(now, before, elapsed_s) + "\n", *tables))
 
 
 def _head(now: Document, before: Document | None, elapsed_s: float) -> str:
@@ -51,7 +59,9 @@ def _row(
         return f"{count / elapsed_s:.0f}" if elapsed_s > 0 else "-"
 
     into = [edge for edge in edges if edge["target"] == node["name"]]
-    used = node["live_bytes"] + node["held_bytes"]
+    guest = node["guest"] or {}
+    # A flow of an older release does not report the memory of its guests.
+    used = node["live_bytes"] + node["held_bytes"] + guest.get("memory_bytes", 0)
     cpu_ns = node["cpu_ns"]
     spent_ns = None if cpu_ns is None else cpu_ns - ((past["cpu_ns"] or 0) if past else 0)
     return (

@@ -8,6 +8,7 @@ the bound. The number of waiting elements is limited; beyond it, the oldest stop
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -86,6 +87,9 @@ class Join(Aggregator):
         self._steps = 0
         self._last_ns: int | None = None
         self._sides = {name: JoinSide() for name in self.inputs}
+        self._taken = 0
+        self._arrivals: deque[Waiting] = deque()
+        """The elements that wait, in the order of their arrival, and some that wait no longer."""
         self.counts = {"late": 0, "future": 0, "unmatched": 0, "overflowed": 0}
 
     @classmethod
@@ -98,6 +102,11 @@ class Join(Aggregator):
         return sum(side.held_bytes for side in self._sides.values())
 
     def ingest(self, element: Element) -> list[Output]:
+        outputs = self._join(element)
+        self._taken += 1
+        return outputs
+
+    def _join(self, element: Element) -> list[Output]:
         record = read_object(element)
         name = self.input
         own, other = self._sides[name], self._sides["right" if name == "left" else "left"]
@@ -114,11 +123,12 @@ class Join(Aggregator):
             return [*done, _set_aside(element.text, LATE, "late")]
         if self._idle_ns:
             self._last_ns = self.now_ns()
-        waiting = Waiting(time_ns, element.text)
+        waiting = Waiting(time_ns, element.text, self._taken)
         for partner in other.near(time_ns, self._within_ns):
             waiting.is_matched = partner.is_matched = True
             done.append(self._pair(name, waiting, partner))
         own.add(waiting)
+        self._arrivals.append(waiting)
         done += self._release(name)
         return done
 
@@ -184,6 +194,12 @@ class Join(Aggregator):
 
     def on_timer(self) -> list[Output]:
         return self.flush()
+
+    def held_elements(self) -> int:
+        arrivals = self._arrivals
+        while arrivals and arrivals[0].has_ended:
+            arrivals.popleft()
+        return self._taken - arrivals[0].index if arrivals else 0
 
     # State
 

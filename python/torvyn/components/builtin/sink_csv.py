@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.files.append_file import AppendFile
+from torvyn.components.files.append_file import MODE, PATH, AppendFile
 from torvyn.components.files.csv_format import DELIMITER, parse_delimiter
 from torvyn.components.json_fields import (
     EXTRA,
@@ -31,7 +31,7 @@ SPEC = Spec(
     role="sink",
     summary="Writes JSON objects as the rows of a CSV file.",
     options=(
-        Option("path", "text", None, "The file to write; its folder must exist.", required=True),
+        PATH,
         Option(
             "columns",
             "words",
@@ -40,13 +40,7 @@ SPEC = Spec(
             "first object.",
         ),
         DELIMITER,
-        Option(
-            "mode",
-            "choice",
-            "append",
-            "Whether to keep or to clear the file's content.",
-            choices=("append", "truncate"),
-        ),
+        MODE,
         EXTRA,
         Option("fsync", "boolean", False, "Wait for the disk before a row counts as delivered."),
     ),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.files.append_file import AppendFile
+from torvyn.components.files.append_file import MODE, PATH, AppendFile
 from torvyn.components.json_fields import to_json_value, write_json
 from torvyn.components.line_format import encode_json_line
 from torvyn.components.spec import Option, Spec
@@ -23,14 +23,8 @@ SPEC = Spec(
     role="sink",
     summary="Writes each element to a file, completely or not at all.",
     options=(
-        Option("path", "text", None, "The file to write; its folder must exist.", required=True),
-        Option(
-            "mode",
-            "choice",
-            "append",
-            "Whether to keep or to clear the file's content.",
-            choices=("append", "truncate"),
-        ),
+        PATH,
+        MODE,
         Option(
             "format",
             "choice",

@@ -1,26 +1,28 @@
 """`http`: posts elements to an HTTP server, many per request. A 2xx answer accepts them.
 
-While the server is away, or refuses for now, the call waits, so that the flow feels back-pressure;
-nothing is given up. The `Idempotency-Key` of a repeated request is the same, so a server can ignore
-what it has already. Another answer from 400 to 499 is an error of the elements: the flow then sends
-them one by one, and the node's error policy applies to those at fault.
+While the server is away, is overloaded or rejects us (a token that has expired, a wrong path), the
+call waits, so that the flow feels back-pressure; nothing is given up. The `Idempotency-Key` of a
+repeated request is the same, so a server can ignore what it has already. Another answer from 400 to
+499 is an error of the elements: the flow then sends them one by one, and the node's error policy
+applies to those at fault.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, Final
+from urllib.parse import SplitResult
 
-from torvyn.components.client_tls import TLS_OPTIONS, check_tls_options, client_tls
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.http.batch_body import BodyEncoder
 from torvyn.components.http.http_client import Server
 from torvyn.components.http.uplink import Uplink
 from torvyn.components.retry import ON_DISCONNECT
+from torvyn.components.server_url import UrlRules, parse_server_url
 from torvyn.components.spec import Option, Spec
+from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
 from torvyn.contract import Element, Sink
 from torvyn.errors import Unavailable
 
@@ -64,6 +66,13 @@ SPEC = Spec(
 component = "http"
 config = { url = "https://example.com/readings", format = "ndjson", gzip = true }
 """,
+)
+
+_URL: Final = UrlRules(
+    schemes=("http", "https"),
+    server="a server",
+    hint="write `http://host:port/path`, or `https://...`",
+    secrets="set an `Authorization` header instead",
 )
 
 
@@ -136,20 +145,12 @@ def _server(options: dict[str, Any]) -> Server:
     )
 
 
-def _parse_url(url: str) -> Any:
-    hint = "write `http://host:port/path`, or `https://...`"
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise wrong_config(SPEC, f"`url` cannot be read: {error}", hint) from error
-    if parts.username is not None or parts.password is not None:
-        advice = "set an `Authorization` header instead"
-        raise wrong_config(SPEC, "`url` must not have a user or a password", advice)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
-        raise wrong_config(SPEC, f"`url` is {url!r}, not the address of a server", hint)
+def _parse_url(url: str) -> SplitResult:
+    parts = parse_server_url(SPEC, url, _URL)
     if " " in url or not url.isascii():
-        raise wrong_config(SPEC, f"`url` is {url!r}, with characters that must be encoded", hint)
+        raise wrong_config(
+            SPEC, f"`url` is {url!r}, with characters that must be encoded", _URL.hint
+        )
     return parts
 
 

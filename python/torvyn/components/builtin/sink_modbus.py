@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.json_fields import EXTRA, parse_object, reject_extra
 from torvyn.components.network.modbus_device import (
     DEFAULT_PORT,
@@ -21,9 +20,9 @@ from torvyn.components.network.modbus_device import (
     parse_registers,
 )
 from torvyn.components.network.sockets import parse_address
-from torvyn.components.retry import RetryLoop
+from torvyn.components.retry import RetryingSink
 from torvyn.components.spec import Spec
-from torvyn.contract import Element, Sink
+from torvyn.contract import Element
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(
@@ -44,12 +43,10 @@ extra = "ignore"
 )
 
 
-class Modbus(Sink):
+class Modbus(RetryingSink):
     spec: ClassVar[Spec] = SPEC
-    run = "thread"
 
     _device: ModbusDevice | None = None
-    _retry: RetryLoop | None = None
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
@@ -57,8 +54,7 @@ class Modbus(Sink):
         self._registers = {one.name: one for one in parse_registers(SPEC, options["registers"])}
         self._ignores_extra = options["extra"] == "ignore"
         self._device = ModbusDevice(SPEC, options)
-        self.connection = Connection("modbus", options["address"])
-        self._retry = RetryLoop(self.connection, options["on_disconnect"])
+        self.use_connection(options["address"], options["on_disconnect"])
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -70,35 +66,30 @@ class Modbus(Sink):
                 raise wrong_config(SPEC, f"{register.name!r} is an input", hint)
 
     def push(self, element: Element) -> None:
-        if self._retry is None or self._device is None:
+        device = self._device
+        if device is None:
             raise Unavailable("the sink is not open")
         record = parse_object(element)
         if not self._ignores_extra:
             reject_extra(record, tuple(self._registers), "the device")
         # Before anything is written: an element is written as a whole or not at all.
         writes = [
-            (register, self._device.encode(register, record[name]))
+            (register, device.encode(register, record[name]))
             for name, register in self._registers.items()
             if record.get(name) is not None
         ]
-        self._retry.call(lambda: self._write(writes), DeviceAway)
+        self.deliver(lambda: self._write(device, writes), DeviceAway)
 
-    def unblock(self) -> None:
-        if self._retry is not None:
-            self._retry.stop()
-
-    def teardown(self) -> None:
+    def close(self) -> None:
         device, self._device = self._device, None
         if device is not None:
             device.close()
-            self.connection.close()
 
-    def _write(self, writes: list[tuple[Register, Any]]) -> None:
-        if self._device is None:
-            raise Unavailable("the device is closed")
+    @staticmethod
+    def _write(device: ModbusDevice, writes: list[tuple[Register, Any]]) -> None:
         for register, encoded in writes:
             try:
-                self._device.write(register, encoded)
+                device.write(register, encoded)
             except DeviceError as error:
                 message = f"the device refused the value of {register.name!r}: {error}"
                 raise InvalidInput(message) from error

@@ -14,16 +14,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
-from torvyn.components.mqtt.link import Link
+from torvyn.components.config import wrong_config
+from torvyn.components.mqtt.mqtt_component import MqttComponent
 from torvyn.components.mqtt.options import (
     SHARED_OPTIONS,
+    Broker,
     BrokerLimits,
     check_shared,
     make_broker,
 )
-from torvyn.components.mqtt.packets import Message, encode_properties
+from torvyn.components.mqtt.packets import encode_properties
 from torvyn.components.mqtt.publisher import Publication, PublicationBatch, Publisher
 from torvyn.components.mqtt.topic_template import topic_template
 from torvyn.components.spec import Option, Spec
@@ -78,17 +78,11 @@ config = { url = "mqtts://broker.example.com", topic = "site-7/{id}" }
 )
 
 
-class Mqtt(Sink):
+class Mqtt(MqttComponent, Sink):
     spec: ClassVar[Spec] = SPEC
     waits_without_limit = True
-    unit = "messages"
 
-    _link: Link | None = None
-    connection: Connection | None = None
-
-    def init(self, config: str) -> None:
-        options = parse_config(SPEC, config)
-        self.check_options(options)
+    def configure(self, options: dict[str, Any]) -> Broker:
         broker = make_broker(
             SPEC,
             options,
@@ -96,16 +90,13 @@ class Mqtt(Sink):
             clean_start=True,
         )
         self._is_v5 = broker.is_v5
-        self._fails = broker.fails_when_lost
         self._topic_of = topic_template(SPEC, options["topic"])
         self._submitted: deque[PublicationBatch] = deque()
         self._current: tuple[asyncio.AbstractEventLoop, asyncio.Future[list[int]]] | None = None
-        self.connection = Connection("mqtt", broker.address)
-        self._link = Link(broker, self.connection, self)
         self._publisher = Publisher(
-            options["qos"], options["retain"], options["max_in_flight"], self._link.send
+            options["qos"], options["retain"], options["max_in_flight"], self.send
         )
-        self._link.start()
+        return broker
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -138,13 +129,6 @@ class Mqtt(Sink):
         if refusals:
             raise _refusal(refusals[0])
 
-    def teardown(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            link.stop()
-        if self.connection is not None:
-            self.connection.close()
-
     def _publication(self, element: Element) -> Publication:
         """The message of an element; raises `InvalidInput` for what the broker would hang up on."""
         try:
@@ -162,14 +146,9 @@ class Mqtt(Sink):
 
     # On the link's thread
 
-    is_full = False
-
     def on_wake(self) -> None:
         while self._submitted:
             self._publisher.publish(self._submitted.popleft())
-
-    def on_session(self, is_resumed: bool) -> None:
-        """Each connection is a session of its own."""
 
     def on_connected(self, limits: BrokerLimits) -> None:
         self._publisher.connected(limits)
@@ -177,15 +156,11 @@ class Mqtt(Sink):
     def on_disconnected(self, reason: str) -> None:
         self._publisher.disconnected()
         current = self._current
-        if self._fails and current is not None and self.connection is not None:
-            text = f"no connection to {self.connection.status.address}: {reason}"
-            _answer(*current, Unavailable(text))
+        if self._fails and current is not None:
+            _answer(*current, self.unavailable(reason))
 
     def on_acknowledgements(self, answers: list[tuple[int, int]]) -> None:
         self._publisher.acknowledged(answers)
-
-    def on_messages(self, messages: list[Message]) -> None:
-        """Nothing is subscribed."""
 
 
 def _answer(

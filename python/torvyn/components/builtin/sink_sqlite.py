@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.files.sqlite_files import (
     INVALID_ROW,
     DatabaseAway,
@@ -30,10 +29,10 @@ from torvyn.components.json_fields import (
     parse_object,
     reject_extra,
 )
-from torvyn.components.retry import ON_DISCONNECT, RetryLoop
+from torvyn.components.retry import ON_DISCONNECT, RetryingSink
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Sink
-from torvyn.errors import InvalidInput, Unavailable
+from torvyn.contract import Element
+from torvyn.errors import InvalidInput
 
 SPEC = Spec(
     name="sqlite",
@@ -76,13 +75,11 @@ config = { path = "readings.db", table = "readings", key = ["device", "time"] }
 )
 
 
-class SQLite(Sink):
+class SQLite(RetryingSink):
     spec: ClassVar[Spec] = SPEC
     unit = "rows"
-    run = "thread"
 
     _database: sqlite3.Connection | None = None
-    _retry: RetryLoop | None = None
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
@@ -96,13 +93,12 @@ class SQLite(Sink):
         self._is_once: bool = options["once"]
         self._ignores_extra = options["extra"] == "ignore"
         self._statement = ""
-        self.connection = Connection("sqlite", self._path)
-        self._retry = RetryLoop(self.connection, options["on_disconnect"])
+        connection = self.use_connection(self._path, options["on_disconnect"])
         try:
             with translated(self._path):
                 self._open()
         except DatabaseAway as error:
-            self.connection.lost(str(error))
+            connection.lost(str(error))
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -118,20 +114,14 @@ class SQLite(Sink):
         self.push_batch((element,))
 
     def push_batch(self, elements: Sequence[Element]) -> None:
-        if self._retry is None:
-            raise Unavailable("the database is not open")
         records = [parse_object(element) for element in elements]
         marks = [identity_of(element) for element in elements] if self._is_once else []
-        self._retry.call(lambda: self._insert(records, marks), DatabaseAway)
+        self.deliver(lambda: self._insert(records, marks), DatabaseAway)
 
-    def unblock(self) -> None:
-        if self._retry is not None:
-            self._retry.stop()
-
-    def teardown(self) -> None:
-        self._close()
-        if self._retry is not None:
-            self.connection.close()
+    def close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
 
     def _insert(self, records: list[dict[str, Any]], marks: list[ElementIdentity]) -> None:
         """One transaction; when it raises, nothing was stored."""
@@ -151,7 +141,7 @@ class SQLite(Sink):
                 raise
             except sqlite3.DatabaseError:
                 # After a failed write the state of the connection is not known.
-                self._close()
+                self.close()
                 raise
 
     def _without_stored(
@@ -188,11 +178,6 @@ class SQLite(Sink):
                 raise
             self._database = database
         return self._database
-
-    def _close(self) -> None:
-        database, self._database = self._database, None
-        if database is not None:
-            database.close()
 
     def _prepare(self, database: sqlite3.Connection, first: dict[str, Any]) -> None:
         """Creates what is missing, and the text of the statement."""

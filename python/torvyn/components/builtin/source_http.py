@@ -8,13 +8,14 @@ loopback interface unless a token protects it.
 from __future__ import annotations
 
 import ipaddress
-import ssl
 from collections import deque
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.network.sockets import parse_address
 from torvyn.components.packages import import_package
 from torvyn.components.spec import Option, Spec
+from torvyn.components.tls import check_key_pair, server_tls
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import Unavailable
 
@@ -76,7 +77,7 @@ class Http(Source):
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
         self.check_options(options)
-        host, port = _address(options["listen"])
+        host, port = parse_address(SPEC, options["listen"])
         module = import_package("torvyn.components.http.listener", "http", "http")
         listener_options = module.ListenerOptions(
             host=host,
@@ -88,7 +89,7 @@ class Http(Source):
             max_waiting=options["max_waiting"],
             max_connections=options["max_connections"],
             timeout_s=options["timeout"],
-            tls=_tls(options) if options["cert_file"] else None,
+            tls=server_tls(SPEC, options) if options["cert_file"] else None,
         )
         self._ready: deque[Output] = deque()
         listener = module.Listener(listener_options, self._take)
@@ -110,16 +111,16 @@ class Http(Source):
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
         """Called by the linker too, before the flow starts."""
-        host, _ = _address(options["listen"])
+        host, _ = parse_address(SPEC, options["listen"])
         if not options["path"].startswith("/") or "{" in options["path"]:
-            raise wrong_config(SPEC, f"`path` is {options['path']!r}, which is no path of a URL")
+            message = f"`path` is {options['path']!r}, which is no path of a URL"
+            raise wrong_config(SPEC, message, "it begins with a slash, such as `/readings`")
         if not options["token"] and not _is_loopback(host):
             hint = "set `token`, or listen on 127.0.0.1"
             raise wrong_config(SPEC, f"anyone could send elements to {host} without a token", hint)
         if not options["token"].isascii() or not options["token"].isprintable():
             raise wrong_config(SPEC, "`token` has characters that a header cannot have")
-        if bool(options["cert_file"]) != bool(options["key_file"]):
-            raise wrong_config(SPEC, "`cert_file` and `key_file` belong together", "set both")
+        check_key_pair(SPEC, options)
 
     def pull(self) -> Output | Pending:
         return self._ready.popleft() if self._ready else PENDING
@@ -142,27 +143,8 @@ class Http(Source):
         self.wake()
 
 
-def _address(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        hint = "write `127.0.0.1:8080`"
-        raise wrong_config(SPEC, f"`listen` is {listen!r}, not a host and a port", hint)
-    return host.strip("[]"), int(port)
-
-
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _tls(options: dict[str, Any]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(options["cert_file"], options["key_file"])
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        hint = "`cert_file` and `key_file` are PEM files"
-        raise wrong_config(SPEC, f"the certificate cannot be loaded: {why}", hint) from error
-    return context

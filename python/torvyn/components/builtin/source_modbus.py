@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Backoff, Connection
+from torvyn.components.connection import Connection
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.network.modbus_device import (
     DEFAULT_PORT,
@@ -21,8 +21,9 @@ from torvyn.components.network.modbus_device import (
     group_registers,
     parse_registers,
 )
-from torvyn.components.network.polling import TIME_FIELD, PollSchedule, utc_text
+from torvyn.components.network.poll_schedule import TIME_FIELD, PollSchedule, utc_text
 from torvyn.components.network.sockets import parse_address
+from torvyn.components.retry import PollRetry
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import Unavailable
@@ -64,12 +65,11 @@ class Modbus(Source):
         options = parse_config(SPEC, config)
         self.check_options(options)
         self._groups = group_registers(parse_registers(SPEC, options["registers"]))
-        self._fails = options["on_disconnect"] == "fail"
         self._time_field: str = options["time_field"]
         self._schedule = PollSchedule(options["poll"])
-        self._backoff = Backoff(first_s=options["poll"])
         self._device = ModbusDevice(SPEC, options)
         self.connection = Connection("modbus", options["address"])
+        self._retry = PollRetry(self.connection, options["on_disconnect"], options["poll"])
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -86,9 +86,8 @@ class Modbus(Source):
         try:
             reading = self._read()
         except DeviceAway as error:
-            return self._wait(str(error))
-        self.connection.connected()
-        self._backoff.reset()
+            return self._retry.failed(str(error))
+        self._retry.succeeded()
         self._schedule.next()
         return Output(write_json(reading), content_type=JSON_TYPE)
 
@@ -97,12 +96,6 @@ class Modbus(Source):
         if device is not None:
             device.close()
             self.connection.close()
-
-    def _wait(self, reason: str) -> Pending:
-        self.connection.lost(reason)
-        if self._fails:
-            raise Unavailable(f"the Modbus device is away: {reason}")
-        return PENDING.after(self._backoff.next_delay_s())
 
     def _read(self) -> dict[str, Any]:
         reading: dict[str, Any] = {self._time_field: utc_text()} if self._time_field else {}

@@ -14,21 +14,20 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
-from torvyn.components.mqtt.link import Link
+from torvyn.components.config import wrong_config
+from torvyn.components.mqtt.mqtt_component import MqttComponent
 from torvyn.components.mqtt.options import (
     SHARED_OPTIONS,
+    Broker,
     BrokerLimits,
     check_shared,
     make_broker,
 )
 from torvyn.components.mqtt.packets import RETAIN, Message, encode_acknowledgements
 from torvyn.components.mqtt.subscriptions import Subscriptions
-from torvyn.components.mqtt.unsettled import Unsettled
+from torvyn.components.mqtt.unacknowledged_messages import UnacknowledgedMessages
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
-from torvyn.errors import Unavailable
 
 MAX_RECEIVE: Final = 65535
 _MAX_TOPICS_KNOWN: Final = 4096
@@ -83,16 +82,10 @@ config = { url = "mqtt://localhost:1883", topics = ["sensors/#"], client_id = "g
 )
 
 
-class Mqtt(Source):
+class Mqtt(MqttComponent, Source):
     spec: ClassVar[Spec] = SPEC
-    unit = "messages"
 
-    _link: Link | None = None
-    connection: Connection | None = None
-
-    def init(self, config: str) -> None:
-        options = parse_config(SPEC, config)
-        self.check_options(options)
+    def configure(self, options: dict[str, Any]) -> Broker:
         broker = make_broker(
             SPEC,
             options,
@@ -101,17 +94,14 @@ class Mqtt(Source):
             session_expiry_s=round(min(options["session_expiry"], 0xFFFFFFFF)) * options["qos"],
             receive_maximum=options["receive_maximum"],
         )
-        self._fails = broker.fails_when_lost
         self._failure: str | None = None
         self._limit: int = options["receive_maximum"]
         self._ready: deque[Message] = deque()
         self._settled: deque[int] = deque()
-        self._unsettled = Unsettled()
+        self._unsettled = UnacknowledgedMessages()
         self._attributes: dict[tuple[bytes, int], dict[str, Any]] = {}
         self._subscriptions = Subscriptions(options["topics"], options["qos"], broker.is_v5)
-        self.connection = Connection("mqtt", broker.address)
-        self._link = Link(broker, self.connection, self, self._subscriptions)
-        self._link.start()
+        return broker
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -134,21 +124,13 @@ class Mqtt(Source):
         if self._ready:
             return self._output(self._ready.popleft())
         if self._failure is not None:
-            address = self.connection.status.address if self.connection else ""
-            raise Unavailable(f"no connection to {address}: {self._failure}")
+            raise self.unavailable(self._failure)
         return PENDING
 
     def acknowledge(self, count: int) -> None:
         self._settled.append(count)
         if self._link is not None:
             self._link.wake()
-
-    def teardown(self) -> None:
-        if self._link is not None:
-            self._link.stop()
-            self._link = None
-        if self.connection is not None:
-            self.connection.close()
 
     def _output(self, message: Message) -> Output:
         topic, _, payload, flags, properties = message
@@ -177,8 +159,10 @@ class Mqtt(Source):
     def on_messages(self, messages: list[Message]) -> None:
         self._ready.extend(self._unsettled.add(messages))
         self.wake()
+        subscriptions = self._subscriptions
+        assert subscriptions is not None
         for topic in {message.topic for message in messages}:
-            stale = self._subscriptions.stale_filters(topic)
+            stale = subscriptions.stale_filters(topic)
             if stale and self._link is not None:
                 self._link.unsubscribe(stale)
         self._acknowledge(self._unsettled.take_settled())
@@ -203,12 +187,9 @@ class Mqtt(Source):
             self._failure = reason
             self.wake()
 
-    def on_acknowledgements(self, answers: list[tuple[int, int]]) -> None:
-        """A source publishes nothing."""
-
     def _acknowledge(self, packet_ids: list[int]) -> None:
-        if packet_ids and self._link is not None:
-            self._link.send(encode_acknowledgements(packet_ids))
+        if packet_ids:
+            self.send(encode_acknowledgements(packet_ids))
 
 
 def _client_id(url: str, topics: Sequence[str]) -> str:

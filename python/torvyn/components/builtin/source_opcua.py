@@ -16,7 +16,7 @@ from torvyn.components.connection import Connection
 from torvyn.components.json_fields import JSON_TYPE, to_json_value, write_json
 from torvyn.components.network.inbox import CAPACITY, Inbox
 from torvyn.components.network.opcua_client import OpcUaClient
-from torvyn.components.network.polling import TIME_FIELD, PollSchedule, utc_text
+from torvyn.components.network.poll_schedule import TIME_FIELD, PollSchedule, utc_text
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
@@ -133,7 +133,7 @@ class OpcUa(Source):
         for name, result in zip(self._nodes, results, strict=True):
             if not isinstance(result, int):
                 self._put({**self._time(), "name": name, "value": None, "status": result.name})
-        self._client.is_ready()
+        self._client.established()
         await self._client.wait_for_loss(client)
 
     def datachange_notification(self, node: Any, value: Any, data: Any) -> None:
@@ -153,7 +153,7 @@ class OpcUa(Source):
         schedule = PollSchedule(self._interval_s)
         while True:
             values = await client.read_attributes(nodes)
-            self._client.is_ready()
+            self._client.established()
             reading, errors = self._time(), {}
             for name, found in zip(self._nodes, values, strict=True):
                 is_good = found.StatusCode.is_good()

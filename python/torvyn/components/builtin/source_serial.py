@@ -6,21 +6,14 @@ left out, because it may have begun earlier: a torn number looks like a number.
 
 from __future__ import annotations
 
-import logging
-import threading
 from typing import ClassVar
 
 from torvyn.components.config import parse_config
-from torvyn.components.connection import Connection
-from torvyn.components.line_format import LineFormat, LineSplitter, SplitLine, line_options
-from torvyn.components.network.inbox import CAPACITY, Inbox
+from torvyn.components.line_format import LineSplitter, line_options
+from torvyn.components.network.inbox import CAPACITY
+from torvyn.components.network.line_receiver import LineReceiver, Received
 from torvyn.components.network.serial_port import OPTIONS, SerialAway, SerialPort
-from torvyn.components.retry import RetryLoop
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Output, Pending, Source
-from torvyn.errors import Unavailable
-
-logger = logging.getLogger("torvyn.components")
 
 SPEC = Spec(
     name="serial",
@@ -46,57 +39,24 @@ config = { port = "/dev/ttyUSB0", baudrate = 115200, errors = "replace" }
 )
 
 
-class Serial(Source):
+class Serial(LineReceiver):
     spec: ClassVar[Spec] = SPEC
     unit = "lines"
 
-    _thread: threading.Thread | None = None
-
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
-        self._format = LineFormat.of(SPEC, options)
         self._skips_first: bool = options["skip_first"]
-        self._name: str = options["port"]
-        self._inbox: Inbox[SplitLine] = Inbox(options["capacity"], self.wake)
+        self._port_name: str = options["port"]
         self._port = SerialPort(SPEC, options)
-        self.connection = Connection("serial", self._name)
-        self._retry = RetryLoop(self.connection, options["on_disconnect"])
-        self._error: Unavailable | None = None
-        self._thread = threading.Thread(target=self._run, name="torvyn-serial", daemon=True)
-        self._thread.start()
-
-    def pull(self) -> str | Output | Pending:
-        while (line := self._inbox.take()) is not None:
-            if line.data is None:
-                raise self._format.too_long(f"a line from {self._name}")
-            output = self._format.decode(line.data, f"a line from {self._name}")
-            if output is not None:
-                return output
-        if self._error is not None:
-            raise Unavailable(f"cannot read {self._name}: {self._error}")
-        return PENDING
-
-    def teardown(self) -> None:
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        self._retry.stop()
-        left = self._inbox.close()
-        thread.join()
-        self.connection.close()
-        if left:
-            logger.warning("`serial`: %d lines were received and not processed", left)
+        self.start(options, self._port_name)
 
     # On the thread
 
-    def _run(self) -> None:
+    def receive(self) -> None:
         try:
             while not self._retry.is_stopped:
                 self._retry.call(self._port.open, SerialAway)
                 self._read_until_lost()
-        except Unavailable as error:
-            self._error = error
-            self.wake()
         finally:
             self._port.close()
 
@@ -111,6 +71,6 @@ class Serial(Source):
                     skips = False
                     lines = lines[1:]
                 if lines:
-                    self._inbox.put(lines)
+                    self._inbox.put(Received(line.data, self._port_name) for line in lines)
         except SerialAway as error:
             self._retry.wait(error)

@@ -11,10 +11,10 @@ from collections import deque
 from typing import Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Backoff, Connection
+from torvyn.components.connection import Connection
 from torvyn.components.files.sqlite_files import DatabaseAway, connect, from_sql, quoted, translated
 from torvyn.components.json_fields import JSON_TYPE, write_json
-from torvyn.components.retry import ON_DISCONNECT
+from torvyn.components.retry import ON_DISCONNECT, PollRetry
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import InvalidInput, Unavailable
@@ -60,6 +60,7 @@ class SQLite(Source):
     unit = "rows"
 
     _database: sqlite3.Connection | None = None
+    connection: Connection | None = None
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
@@ -70,14 +71,13 @@ class SQLite(Source):
         self._columns: tuple[str, ...] = options["columns"]
         self._poll_s: float = options["poll"]
         self._follows: bool = options["follow"]
-        self._fails = options["on_disconnect"] == "fail"
         self._seeks_end = options["start"] == "end"
         self._rows: deque[tuple[Any, ...]] = deque()
         self._names: list[str] = []
         self._last: list[Any] | None = None
         self._has_row_id = True
-        self._backoff = Backoff(first_s=self._poll_s)
         self.connection = Connection("sqlite", self._path)
+        self._retry = PollRetry(self.connection, options["on_disconnect"], self._poll_s)
 
     @staticmethod
     def check_options(options: dict[str, Any]) -> None:
@@ -91,7 +91,8 @@ class SQLite(Source):
                 with translated(self._path):
                     self._read_page()
             except DatabaseAway as error:
-                return self._wait(str(error))
+                self._close()
+                return self._retry.failed(str(error))
         if not self._rows:
             return PENDING.after(self._poll_s) if self._follows else None
         value, row_id, *cells = self._rows.popleft()
@@ -117,16 +118,8 @@ class SQLite(Source):
 
     def teardown(self) -> None:
         self._close()
-        connection = getattr(self, "connection", None)
-        if connection is not None:
-            connection.close()
-
-    def _wait(self, reason: str) -> Pending:
-        self._close()
-        self.connection.lost(reason)
-        if self._fails:
-            raise Unavailable(f"cannot read {self._path}: {reason}")
-        return PENDING.after(self._backoff.next_delay_s())
+        if self.connection is not None:
+            self.connection.close()
 
     def _read_page(self) -> None:
         database = self._open()
@@ -144,8 +137,7 @@ class SQLite(Source):
         )
         self._names = [column[0] for column in found.description[2:]]
         self._rows.extend(found.fetchall())
-        self.connection.connected()
-        self._backoff.reset()
+        self._retry.succeeded()
 
     def _after_last(self) -> tuple[str, list[Any]]:
         column = quoted(self._column)

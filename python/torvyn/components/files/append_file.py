@@ -9,10 +9,22 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import Final
 
 from torvyn.components.files.text_files import open_to_append
-from torvyn.components.spec import Spec
+from torvyn.components.spec import Option, Spec
 from torvyn.errors import Unavailable
+
+PATH: Final = Option(
+    "path", "text", None, "The file to write; its folder must exist.", required=True
+)
+MODE: Final = Option(
+    "mode",
+    "choice",
+    "append",
+    "Whether to keep or to clear the file's content.",
+    choices=("append", "truncate"),
+)
 
 
 class AppendFile:

@@ -1,7 +1,8 @@
 """What a response means for the elements of its request. Pure.
 
-An answer that finds fault with the request is an error of its elements. A server that does not know
-us, or not the path, says nothing about them: they are kept and sent again.
+An answer that finds fault with the request is an error of its elements. A server that rejects us,
+or does not know the path, says nothing about them: they are kept and sent again, because a token
+that has expired must not cost data.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from typing import Final, NamedTuple
 from torvyn.protocol.retry_after import retry_after_s
 
 OVERLOADED: Final = frozenset({429, 503})
-_RETRIED: Final = frozenset({401, 403, 404, 405, 407, 408, 425, 429})
+_RETRIED: Final = frozenset({408, 425, 429})
+_REJECTIONS: Final = {
+    401: "the token may be missing or have expired: check `headers`, and restart the flow if you "
+    "change them",
+    403: "check what the token in `headers` is allowed to do",
+    404: "check the path of `url`",
+    405: "check `method` and the path of `url`",
+    407: "a proxy on the way asks for credentials: check `url`",
+}
+"""Answers that are about us and not about the elements, and what to do."""
 _MAX_TEXT: Final = 200
 
 
@@ -29,7 +39,13 @@ class Response(NamedTuple):
     @property
     def is_retried(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.status in _RETRIED or self.status >= 500 or self.status < 200
+        is_temporary = self.status in _RETRIED or self.status >= 500 or self.status < 200
+        return is_temporary or self.rejection_hint is not None
+
+    @property
+    def rejection_hint(self) -> str | None:
+        """What to do if the server rejects us; None if it does not."""
+        return _REJECTIONS.get(self.status)
 
     @property
     def is_overloaded(self) -> bool:
@@ -47,5 +63,7 @@ class Response(NamedTuple):
             phrase = f" {HTTPStatus(self.status).phrase}"
         except ValueError:
             phrase = ""
-        text = " ".join(self.text.split())[:_MAX_TEXT]
+        # A page for browsers says no more than the status.
+        is_page = self.text.lstrip().startswith("<")
+        text = "" if is_page else " ".join(self.text.split())[:_MAX_TEXT]
         return f"the server answered {self.status}{phrase}" + (f": {text}" if text else "")

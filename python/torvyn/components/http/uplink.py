@@ -104,13 +104,25 @@ class Uplink:
                     return None
                 if not answer.is_retried:
                     return _rejection(answer)
-            reason = answer if isinstance(answer, str) else answer.reason
-            self._connection.lost(reason)
+            failure = self._report(answer)
             if self._fails:
-                return Unavailable(reason)
+                return failure
             asked_s = answer.delay_s if isinstance(answer, Response) else 0.0
             delivery.cancelled.wait(self._backoff.next_delay_s(asked_s))
         return None
+
+    def _report(self, answer: Response | str) -> Unavailable:
+        """Shows why the elements were not accepted for now."""
+        if isinstance(answer, str):
+            self._connection.lost(answer)
+            return Unavailable(answer)
+        # The server's text may have a time or an id in it.
+        cause, hint = str(answer.status), answer.rejection_hint
+        if hint is None:
+            self._connection.lost(answer.reason, cause)
+        else:
+            self._connection.rejected(answer.reason, hint, cause)
+        return Unavailable(answer.reason, hint=hint)
 
     def _succeeded(self) -> None:
         self._rate.accepted()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from torvyn.components.keys.key_reader import KeyFunction, key_reader
+from torvyn.components.keys.oldest_elements import OldestElements
 from torvyn.contract import Component, Element
 from torvyn.contract.inspection import defines, own_attribute, read_attribute
 from torvyn.contract.roles import METHODS, Emissions
@@ -26,14 +27,13 @@ KEY_BYTES: Final = 1024
 class _Slot:
     """The component of one key."""
 
-    __slots__ = ("component", "due_ns", "held_bytes", "method", "oldest", "saved")
+    __slots__ = ("component", "due_ns", "held_bytes", "method", "saved")
 
     def __init__(self, component: Component, method: Callable[..., Any]) -> None:
         self.component = component
         self.method = method
         self.held_bytes = 0
         self.due_ns: int | None = None
-        self.oldest: int | None = None
         self.saved: str | None = None
         """Its state as JSON, if it was not called since."""
 
@@ -57,8 +57,10 @@ class KeyedComponents:
         self._timers: list[tuple[int, str]] = []
         """A heap. An entry counts if its time is still that of its slot."""
         self._held_bytes = 0
-        self._oldest: list[tuple[int, str]] | None = None
-        """A heap of the oldest element that each key holds; None until somebody asks for it."""
+        self._taken = 0
+        """How many elements the components of all keys have taken."""
+        self._held: OldestElements | None = None
+        """None until somebody asks for it."""
         self.counts: dict[str, int] = {}
         """Shared by the components of all keys."""
         self._spare: Component | None = make()
@@ -93,7 +95,8 @@ class KeyedComponents:
         self._slots.clear()
         self._timers.clear()
         self._held_bytes = 0
-        self._oldest = None
+        self._taken = 0
+        self._held = None
         self.counts.clear()
         self.counts.update(keys=0, evicted=0)
 
@@ -153,8 +156,9 @@ class KeyedComponents:
             self._measure(slot)
             if self._is_full():
                 evicted += self._evict()
-        if self._oldest is not None:
-            self._note_oldest(key, slot)
+        if self._held is not None:
+            self._held.note(key, slot.component, self._taken)
+        self._taken += 1
         if self._has_timer:
             self._set_timer(key, slot)
         return [*evicted, *_items(result)] if evicted else result
@@ -178,6 +182,8 @@ class KeyedComponents:
         self._held_bytes -= slot.held_bytes + KEY_BYTES + len(key)
         self.counts["keys"] -= 1
         slot.due_ns = None
+        if self._held is not None:
+            self._held.forget(key)
         try:
             yield from _items(slot.component.flush())  # type: ignore[attr-defined]
         finally:
@@ -232,32 +238,20 @@ class KeyedComponents:
             slot = self._slots[key]
             slot.saved = None
             yield from _items(slot.component.on_timer())  # type: ignore[attr-defined]
-            if self._oldest is not None:
-                self._note_oldest(key, slot)
+            if self._held is not None:
+                self._held.note(key, slot.component, None)
             self._set_timer(key, slot)
 
     # Acknowledgements
 
     def held_elements(self) -> int:
         """How many elements were taken since the oldest one that some key holds, with it."""
-        if self._oldest is None:
-            self._oldest = []
+        if self._held is None:
+            self._held = OldestElements()
             for key, slot in self._slots.items():
-                self._note_oldest(key, slot)
-        while self._oldest:
-            oldest, key = self._oldest[0]
-            found = self._slots.get(key)
-            if found is not None and found.oldest == oldest:
-                return int(found.component.taken) - oldest  # type: ignore[attr-defined]
-            heapq.heappop(self._oldest)
-        return 0
-
-    def _note_oldest(self, key: str, slot: _Slot) -> None:
-        oldest = slot.component.oldest_held  # type: ignore[attr-defined]
-        if oldest != slot.oldest and self._oldest is not None:
-            slot.oldest = oldest
-            if oldest is not None:
-                heapq.heappush(self._oldest, (oldest, key))
+                self._held.start(key, slot.component)
+        oldest = self._held.oldest()
+        return 0 if oldest is None else self._taken - oldest
 
     # State
 

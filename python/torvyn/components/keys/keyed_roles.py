@@ -7,6 +7,7 @@ from typing import Any
 
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.contract import Aggregator, Component, Processor
+from torvyn.contract.inspection import has_attribute
 
 
 class _Keyed(Component):
@@ -22,7 +23,7 @@ class _Keyed(Component):
             keyed.use_timers()
             self.due_ns = keyed.due_ns
             self.on_timer = self._on_timer
-        if hasattr(type(keyed.model), "oldest_held"):
+        if has_attribute(keyed.model, "held_elements"):
             self.held_elements = keyed.held_elements
         if has_state:
             self.snapshot = keyed.snapshot

@@ -25,6 +25,19 @@ _READ_BYTES: Final = 65536
 _TICK_S: Final = 1.0
 """How often the keep-alive is looked at."""
 _JOIN_S: Final = 2.0
+_TEMPORARY: Final = frozenset(
+    {
+        "Unspecified error",
+        "Implementation specific error",
+        "Server unavailable",
+        "Server busy",
+        "Quota exceeded",
+        "Connection rate exceeded",
+    }
+)
+"""Refusals that say nothing about us."""
+_LOGIN_HINT: Final = "check `user`, `password` and `client_id`, and what the broker allows them"
+_TOPICS_HINT: Final = "check `topics`, and which of them the broker allows this user to read"
 
 
 class LinkUser(Receiver, Protocol):
@@ -43,7 +56,12 @@ class LinkUser(Receiver, Protocol):
 
 
 class Lost(Exception):
-    """The connection is over; the text says why."""
+    """The connection is over; the text says why, and the hint what to do if the broker rejects
+    us."""
+
+    def __init__(self, reason: str, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 class Link:
@@ -65,7 +83,7 @@ class Link:
         self._client: Any = None
         self._reader: PacketReader | None = None
         self._limits = BrokerLimits()
-        self._lost_reason: str | None = None
+        self._lost: Lost | None = None
         self._looked_s = 0.0
         self._is_stopping = self._is_woken = False
         self._selector = selectors.DefaultSelector()
@@ -105,9 +123,9 @@ class Link:
         if self._client is not None:
             self._client.unsubscribe(filters)
 
-    def drop(self, reason: str) -> None:
+    def drop(self, reason: str, hint: str | None = None) -> None:
         """Ends the connection, and connects again."""
-        self._lost_reason = reason
+        self._lost = Lost(reason, hint)
 
     # On the thread
 
@@ -118,10 +136,16 @@ class Link:
                 try:
                     self._serve(backoff)
                 except Lost as lost:
-                    self._connection.lost(str(lost))
+                    self._report(lost)
                     self._user.on_disconnected(str(lost))
                 self._close()
                 self._sleep(backoff.next_delay_s())
+
+    def _report(self, lost: Lost) -> None:
+        if lost.hint is None:
+            self._connection.lost(str(lost))
+        else:
+            self._connection.rejected(str(lost), lost.hint)
 
     def _serve(self, backoff: Backoff) -> None:
         """One connection, until it is lost or the link is stopped."""
@@ -162,8 +186,8 @@ class Link:
         if client.want_write():
             client.loop_write()
         self._keep_alive()
-        if self._lost_reason is not None or client.socket() is None:
-            raise Lost(self._lost_reason or "the connection was closed")
+        if self._lost is not None or client.socket() is None:
+            raise self._lost or Lost("the connection was closed")
 
     def _on_wake(self) -> None:
         with contextlib.suppress(OSError):
@@ -203,7 +227,7 @@ class Link:
             raise Lost(f"the broker sent something that is not MQTT: {error}") from error
 
     def _connect(self) -> Any:
-        self._lost_reason = None
+        self._lost = None
         self._client = client = self._clients.FedClient(self._broker, self)
         self._reader = PacketReader(self._broker.is_v5, self._user, client.feed)
         try:
@@ -233,7 +257,8 @@ class Link:
 
     def on_connack(self, refusal: str | None, is_resumed: bool, limits: BrokerLimits) -> None:
         if refusal is not None:
-            self.drop(f"the broker refused the connection: {refusal}")
+            hint = None if refusal in _TEMPORARY else _LOGIN_HINT
+            self.drop(f"the broker refused the connection: {refusal}", hint)
             return
         self._limits = limits
         self._user.on_session(is_resumed)
@@ -244,12 +269,12 @@ class Link:
         assert self._subscriptions is not None
         refusal = self._subscriptions.refusal(packet_id, refusals)
         if refusal is not None:
-            self.drop(refusal)
+            self.drop(refusal, _TOPICS_HINT)
         else:
             self._on_ready()
 
     def on_goodbye(self, reason: str) -> None:
-        self._lost_reason = self._lost_reason or reason
+        self._lost = self._lost or Lost(reason)
 
     def _on_ready(self) -> None:
         if not self.is_ready:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from torvyn.components.client_tls import TLS_OPTIONS, check_tls_options, client_tls
 from torvyn.components.config import wrong_config
 from torvyn.components.retry import ON_DISCONNECT
+from torvyn.components.server_url import UrlRules, parse_server_url
 from torvyn.components.spec import Option, Spec
+from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
 
 PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
 VERSIONS: Final = ("5", "3.1.1")
+
+_URL: Final = UrlRules(
+    schemes=PORTS,
+    server="a broker",
+    hint="write `mqtt://host:1883`, or `mqtts://host:8883` for TLS",
+    secrets="set `user` and `password` as options",
+)
 
 SHARED_OPTIONS: Final = (
     Option(
@@ -125,21 +132,10 @@ def check_shared(spec: Spec, options: dict[str, Any]) -> None:
 
 def parse_url(spec: Spec, url: str) -> tuple[str, str, int]:
     """Scheme, host and port."""
-    hint = "write `mqtt://host:1883`, or `mqtts://host:8883` for TLS"
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise wrong_config(spec, f"`url` cannot be read: {error}", hint) from error
-    if parts.username is not None or parts.password is not None:
-        # An address is shown in logs and statistics.
-        advice = "set `user` and `password` as options"
-        raise wrong_config(spec, "`url` must not have a user or a password", advice)
-    if parts.scheme not in PORTS or not parts.hostname:
-        raise wrong_config(spec, f"`url` is {url!r}, not the address of a broker", hint)
+    parts = parse_server_url(spec, url, _URL)
     if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise wrong_config(spec, f"`url` has more than a host and a port: {url!r}", hint)
-    return parts.scheme, parts.hostname, port or PORTS[parts.scheme]
+        raise wrong_config(spec, f"`url` has more than a host and a port: {url!r}", _URL.hint)
+    return parts.scheme, parts.hostname or "", parts.port or PORTS[parts.scheme]
 
 
 def parse_will(spec: Spec, table: dict[str, Any]) -> Will | None:

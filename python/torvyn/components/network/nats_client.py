@@ -1,24 +1,19 @@
-"""A connection to NATS servers that comes back, on the background loop.
-
-The library's own reconnecting is off: here a lost connection is reported, and the delays between
-tries grow, with jitter.
-"""
+"""A connection to NATS servers: its options, and what is done for each new connection."""
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from torvyn.components.client_tls import TLS_OPTIONS, check_tls_options, client_tls
 from torvyn.components.config import wrong_config
-from torvyn.components.connection import Backoff, Connection
+from torvyn.components.connection import Connection
+from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
 from torvyn.components.packages import import_package
 from torvyn.components.retry import ON_DISCONNECT, describe
 from torvyn.components.spec import Option, Spec
-from torvyn.concurrency.background_loop import background_loop
+from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
 
 OPTIONS: Final = (
     Option(
@@ -38,7 +33,6 @@ OPTIONS: Final = (
 
 CONNECT_TIMEOUT_S: Final = 5
 PING_INTERVAL_S: Final = 20
-CLOSE_TIMEOUT_S: Final = 2.0
 
 
 def check_options(spec: Spec, options: dict[str, Any]) -> None:
@@ -55,7 +49,7 @@ def render_servers(options: dict[str, Any]) -> str:
     return ", ".join(f"{scheme}{mark}{rest.rpartition('@')[2]}" for scheme, mark, rest in parts)
 
 
-class NatsClient:
+class NatsClient(ReconnectingClient):
     """Connects, and connects again. `on_connected` subscribes; it may raise to try later."""
 
     def __init__(
@@ -66,42 +60,18 @@ class NatsClient:
         on_connected: Callable[[Any], Coroutine[Any, Any, None]],
         on_failed: Callable[[], None],
     ) -> None:
+        super().__init__(connection, options["on_disconnect"], on_failed)
         self._nats = import_package("nats", "nats", "nats")
         uses_tls = any(server.startswith("tls://") for server in options["servers"])
         self._tls = client_tls(spec, options) if uses_tls else None
         self._options = options
-        self._connection = connection
         self._on_connected = on_connected
-        self._on_failed = on_failed
-        self._fails = options["on_disconnect"] == "fail"
-        self._loop = background_loop()
-        self._run_result: concurrent.futures.Future[None] | None = None
         self._reason = ""
-        self.failure: str | None = None
-        """Why it has given up, if it was told to fail."""
         self.client: Any = None
         """The connected client, or None. For coroutines on the loop."""
         self.dropped = 0
         """How many messages of subjects were dropped, because the flow was too slow."""
         self._ready = asyncio.Event()
-
-    def start(self) -> None:
-        self._run_result = self.submit(self._run())
-
-    def submit(self, coroutine: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None]:
-        """Runs a coroutine on the loop. May be called from any thread."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-    def call_soon(self, callback: Callable[[], Any]) -> None:
-        self._loop.call_soon_threadsafe(callback)
-
-    def stop(self) -> None:
-        """Sends what was published and closes the connection. May be called from any thread."""
-        if self._run_result is None:
-            return
-        self._run_result.cancel()
-        with contextlib.suppress(Exception, concurrent.futures.CancelledError):
-            self.submit(self._close()).result(2 * CLOSE_TIMEOUT_S)
 
     async def reconnect(self) -> None:
         """Gives up a connection on which nothing is answered."""
@@ -116,29 +86,23 @@ class NatsClient:
             await self._ready.wait()
         return self.client
 
-    async def _run(self) -> None:
-        backoff = Backoff()
-        while True:
-            closed = asyncio.Event()
-            self._reason = ""
-            try:
-                client = await self._connect(closed)
-            except (OSError, TimeoutError, ValueError, self._nats.errors.Error) as error:
-                self._reason = self._reason or describe(error)
-            else:
-                self.client = client
-                self._connection.connected()
-                backoff.reset()
-                self._ready.set()
-                await closed.wait()
-                self.client = None
-                self._ready.clear()
-            self._connection.lost(self._reason or "the server closed the connection")
-            if self._fails:
-                self.failure = self._reason or "the server closed the connection"
-                self._on_failed()
-                return
-            await asyncio.sleep(backoff.next_delay_s())
+    async def session(self) -> str:
+        closed = asyncio.Event()
+        self._reason = ""
+        try:
+            client = await self._connect(closed)
+        except (OSError, TimeoutError, ValueError, self._nats.errors.Error) as error:
+            return self._reason or describe(error)
+        self.client = client
+        self.established()
+        self._ready.set()
+        try:
+            await closed.wait()
+        finally:
+            self.client = None
+            self._ready.clear()
+            await _close(client)
+        return self._reason or "the server closed the connection"
 
     async def _connect(self, closed: asyncio.Event) -> Any:
         async def on_closed() -> None:
@@ -173,9 +137,10 @@ class NatsClient:
             return
         self._reason = describe(error).removeprefix("nats: ")
 
-    async def _close(self) -> None:
-        client, self.client = self.client, None
-        if client is not None:
-            with contextlib.suppress(Exception):
-                await asyncio.wait_for(client.flush(), CLOSE_TIMEOUT_S)
-            await client.close()
+
+async def _close(client: Any) -> None:
+    """Sends what was published first."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(client.flush(), CLOSE_TIMEOUT_S)
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(client.close(), CLOSE_TIMEOUT_S)

@@ -32,6 +32,7 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "ingest": ("element",),
     "push": ("element",),
     **dict.fromkeys(BATCH_METHODS.values(), ("elements",)),
+    "pull_batch": ("most",),
     "flush": (),
     "due_ns": (),
     "on_timer": (),
@@ -123,9 +124,10 @@ def _problem(
 
 def _main_method(component: type[Component] | Component, role: str) -> str:
     """The method that decides whether the component runs on an event loop."""
-    if defines_method(component, role, METHODS[role]):
-        return METHODS[role]
-    return BATCH_METHODS.get(role, "__iter__")
+    for name in filter(None, (METHODS[role], BATCH_METHODS.get(role))):
+        if defines_method(component, role, name):
+            return name
+    return "__iter__"
 
 
 def _article(role: str) -> str:

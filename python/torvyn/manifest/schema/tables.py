@@ -266,7 +266,11 @@ EDGE: Final = Table(
             default="memory",
             choices=CARRIERS,
         ),
-        size("max_bytes", "Disk space of a `disk` edge, with all of its files.", 256 * MiB),
+        replace(
+            size("max_bytes", "Disk space of a `disk` edge, with all of its files.", 256 * MiB),
+            # Below it, the database itself leaves no room for elements.
+            minimum=MiB,
+        ),
         duration("max_age", "How old an element on the disk may become.", words="no limit"),
         Key(
             "order",
@@ -292,7 +296,13 @@ ON_ERROR: Final = Table(
     (
         Key("policy", "string", "The policy.", required=True, choices=POLICIES),
         Key("max", "integer", "The most retries.", default=3, minimum=1, maximum=10**6),
-        Key("backoff", "duration", "The first pause; each retry doubles it.", default=0.1),
+        Key(
+            "backoff",
+            "duration",
+            "The longest first pause; each retry doubles it. The pause itself is random.",
+            default=0.1,
+        ),
+        Key("max_backoff", "duration", "The longest pause of all.", default=30.0),
         Key(
             "then",
             "string",

@@ -8,17 +8,24 @@ never ends it: nothing is acknowledged before it is durable, and what waits is t
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from torvyn._native import Bell, NativeFlow
 from torvyn.components.connection import Backoff
 from torvyn.durable import Checkpoint, StoreUnavailable
 from torvyn.reactor.carriers.checkpoints import Checkpoints
-from torvyn.reactor.carriers.committer import SETTLE_S, Committer, Runs
+from torvyn.reactor.carriers.committer import (
+    SETTLE_S,
+    Committer,
+    Cut,
+    attempt_all,
+    raise_if_failed,
+)
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan
 
@@ -33,18 +40,6 @@ SOURCE_STATE_S: Final = 5.0
 FULL_PAUSE_S: Final = 0.01
 """How long a full log is left to its reader."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 5.0
-
-
-@dataclass(slots=True)
-class Cut:
-    """A segment at rest: what becomes durable together."""
-
-    segment: int
-    checkpoint: Checkpoint
-    issued: dict[int, int]
-    """By source: how many elements it had emitted."""
-    runs: dict[str, Runs] = field(default_factory=dict)
-    """By log: what the segment has read."""
 
 
 class CarrierThread:
@@ -82,19 +77,21 @@ class CarrierThread:
 
     def start(self, native: NativeFlow) -> None:
         self._native = native
-        self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), time.monotonic())
+        # At once: a source that begins at the end of a file must begin there after a kill, too.
+        self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), -math.inf)
         for edge in self._edges:
-            writer, reader = edge.wired.writer, edge.wired.reader
-            edge.attach(
-                native.node(self._wired.index(writer)), native.node(self._wired.index(reader))
-            )
+            ends = (edge.wired.writer, edge.wired.reader)
+            edge.attach(*(native.node(self._wired.index(end)) for end in ends))
         self._supply_readers()
+        self._bell.ring()
         self._thread = threading.Thread(target=self._run, name="torvyn-carrier", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._is_stopping:
             self._bell.wait(self._pause_s())
+            while (left_s := self._committer.pause_left_s()) > 0 and not self._is_stopping:
+                self._bell.wait(left_s)
             if self._is_stopping:
                 return
             commits = self._committer.commits
@@ -126,16 +123,11 @@ class CarrierThread:
     def round(self) -> None:
         """Commits what waits, and supplies the readers. A disk that takes nothing can often still
         be read, so that the readers make room: a failure does not end the round."""
-        failure: StoreUnavailable | None = None
         tidy = self._committer.tidy
-        for work in (self._commit_all, self._supply_readers, self._save_sources, tidy):
-            try:
-                work()
-            except StoreUnavailable as error:
-                failure = failure or error
+        work = (self._commit_all, self._supply_readers, self._save_sources, tidy)
+        failure = attempt_all(work)
         self._request_cuts()
-        if failure is not None:
-            raise failure
+        raise_if_failed(failure)
 
     def _commit_all(self) -> None:
         self._committer.collect_settled()
@@ -145,9 +137,7 @@ class CarrierThread:
             return
         for edge in self._plain:
             edge.take()
-        self._commit_plain()
-        for segment in list(self._cuts):
-            self._commit_cut(segment)
+        raise_if_failed(attempt_all((self._commit_plain, self._commit_cuts)))
 
     def _commit_plain(self) -> None:
         if not any(edge.waits for edge in self._plain):
@@ -209,13 +199,13 @@ class CarrierThread:
         self, segment: int, native_states: list[tuple[int, bytes]], finished: list[int]
     ) -> None:
         """Takes what a segment at rest hands over; called inside the turn."""
-        counts = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
-        issued = {at: count for at, count in counts.items() if count}
+        issued = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
         cut = Cut(segment, self._checkpoints.take(segment, native_states, finished), issued)
         for edge in self._edges:
             if edge.writer_segment == segment and edge not in self._plain:
                 edge.take_all()
-            if edge.reader_segment == segment:
+            # Without a state, only acknowledgements tell what an aggregator no longer holds.
+            if edge.reader_segment == segment and self._checkpoints.by_checkpoint[segment]:
                 cut.runs[edge.name] = edge.log.take_emitted()
         self._cuts[segment] = cut
         self._bell.ring()
@@ -236,6 +226,11 @@ class CarrierThread:
 
     def _written_by(self, segment: int) -> list[DiskEdge]:
         return [edge for edge in self._edges if edge.writer_segment == segment]
+
+    def _commit_cuts(self) -> None:
+        """A segment whose log is full must not keep those from committing that would make room."""
+        segments = list(self._cuts)
+        raise_if_failed(attempt_all(partial(self._commit_cut, each) for each in segments))
 
     def _commit_cut(self, segment: int) -> None:
         cut = self._cuts[segment]
@@ -274,16 +269,17 @@ class CarrierThread:
         """Commits what is left after the last turn, within one attempt per kind of work."""
         for edge in self._edges if is_completed else self._plain:
             edge.take_all()
-        self._committer.collect_settled()
-        try:
-            self._commit_plain()
-            self._committer.commit_settled(at_once=True)
-            for segment in list(self._cuts):
-                self._commit_cut(segment)
-            if is_completed:
-                self._commit_end()
-        except StoreUnavailable as error:
+        end = (self._commit_end,) if is_completed else ()
+        work = (self._commit_plain, self._commit_cuts, *end, self._commit_acknowledged)
+        if (error := attempt_all(work)) is not None:
             logger.error("flow `%s` could not store its end: %s", self._wired.plan.name, error)
+
+    def _commit_acknowledged(self) -> None:
+        """What the last commits have settled: no turn has told the readers."""
+        for edge in self._edges:
+            self._native.take_acknowledgements(self._wired.index(edge.wired.reader))
+        self._committer.collect_settled()
+        self._committer.commit_settled(at_once=True)
 
     def _commit_end(self) -> None:
         for segment, has_states in enumerate(self._checkpoints.by_checkpoint):

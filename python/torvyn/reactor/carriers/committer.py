@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from torvyn.durable import Append, Checkpoint, DurableStore, LostRange, Transaction
-from torvyn.reactor.carriers.disk_edge import DiskEdge
+from torvyn.durable import (
+    Append,
+    Checkpoint,
+    DurableStore,
+    LostRange,
+    StoreUnavailable,
+    Transaction,
+)
+from torvyn.reactor.carriers.disk_edge import BUFFER_BYTES, DiskEdge
 
 logger = logging.getLogger("torvyn.durable")
 
@@ -20,10 +28,25 @@ Runs: TypeAlias = list[tuple[int, int]]
 """First and last sequence numbers, in order."""
 NO_RUNS: Final[Mapping[str, Runs]] = MappingProxyType({})
 
+COMMIT_S: Final = 0.004
+"""The shortest time between the beginnings of two commits. Each costs the processor and the disk as
+much as some hundred elements do."""
 SETTLE_S: Final = 0.02
 """Settled positions alone are committed at most so often; a crash repeats what came since."""
 TIDY_S: Final = 10.0
 """How long nothing is committed before the store is tidied."""
+
+
+@dataclass(slots=True)
+class Cut:
+    """A segment at rest: what becomes durable together."""
+
+    segment: int
+    checkpoint: Checkpoint
+    issued: dict[int, int]
+    """By source: how many elements it had emitted."""
+    runs: dict[str, Runs] = field(default_factory=dict)
+    """By log: what the segment has read, if its state is saved with it."""
 
 
 class Committer:
@@ -35,7 +58,14 @@ class Committer:
         self._runs: dict[str, Runs] = {}
         """By log: what was settled and is not durable yet."""
         self._committed_at_s = self._tidied_at_s = time.monotonic()
+        self.began_at_s = 0.0
+        """When the last commit began."""
         self.commits = 0
+
+    def pause_left_s(self) -> float:
+        """How long the next commit waits, so that more elements share it."""
+        is_full = any(edge.log.pending[1] >= BUFFER_BYTES for edge in self._edges)
+        return 0.0 if is_full else self.began_at_s + COMMIT_S - time.monotonic()
 
     @property
     def has_settled(self) -> bool:
@@ -107,6 +137,7 @@ class Committer:
         }
         for edge in self._edges:
             edge.add_settled(transaction, runs[edge.name])
+        self.began_at_s = time.monotonic()
         lost = self._store.commit(transaction)
         self._runs, self._committed_at_s = {}, time.monotonic()
         self.commits += 1
@@ -125,3 +156,19 @@ def _report_lost(lost: Sequence[LostRange]) -> None:
             each.reason,
             extra={"event": "edge.lost", "first": each.first, "last": each.last},
         )
+
+
+def attempt_all(work: Iterable[Callable[[], None]]) -> StoreUnavailable | None:
+    """Does all of it; returns the first failure."""
+    failure: StoreUnavailable | None = None
+    for each in work:
+        try:
+            each()
+        except StoreUnavailable as error:
+            failure = failure or error
+    return failure
+
+
+def raise_if_failed(failure: StoreUnavailable | None) -> None:
+    if failure is not None:
+        raise failure

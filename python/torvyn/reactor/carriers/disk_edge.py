@@ -22,6 +22,8 @@ BUFFER_BYTES: Final = 1024 * 1024
 """A batch is committed when it has so many bytes, whatever else happens."""
 WINDOW_BYTES: Final = 1024 * 1024
 """What may wait in memory for the reader."""
+PAGE_BYTES: Final = 32 * 1024
+"""How much of the backlog is read before new elements, which wait to be stored, have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +126,26 @@ class DiskEdge:
         self.reader.wake()
 
     def refill(self) -> None:
-        """Reads the next page of the backlog when the reader has room for it."""
-        end = self.store.next_sequence(self.name)
-        if self._next < end and self.log.waiting[1] < WINDOW_BYTES // 2:
-            rows = self.store.read(self.name, self._next - 1, WINDOW_BYTES // 2)
-            for row in rows:
-                if row.first in self._live_rows:
-                    self._next = self._live_rows.pop(row.first) + 1
-                    continue
-                self._supply_row(row.first, row.count, row.body)
-            if not rows:
-                # What is left was lost, or is on its way already.
-                self._next = end
+        """Reads the backlog while the reader has room for it and nothing waits to be stored."""
+        while (
+            self._next < self.store.next_sequence(self.name)
+            and self.log.waiting[1] < WINDOW_BYTES // 2
+        ):
+            self._refill_page()
             self.reader.wake()
+            if self.log.pending[0] and not self.waits:
+                return
+
+    def _refill_page(self) -> None:
+        rows = self.store.read(self.name, self._next - 1, PAGE_BYTES)
+        for row in rows:
+            if row.first in self._live_rows:
+                self._next = self._live_rows.pop(row.first) + 1
+            else:
+                self._supply_row(row.first, row.count, row.body)
+        if not rows:
+            # What is left was lost, or is on its way already.
+            self._next = self.store.next_sequence(self.name)
 
     def _supply_row(self, first: int, count: int, body: bytes) -> None:
         start = max(first, self._next)
@@ -174,7 +183,7 @@ class DiskEdge:
             return
         done = self._supplied.done_after(runs)
         if done:
-            transaction.settled_rows = {**transaction.settled_rows, self.name: done}
+            transaction.settled_ranges = {**transaction.settled_ranges, self.name: done}
 
     def settle(self, runs: list[tuple[int, int]]) -> None:
         """The transaction is durable."""

@@ -20,6 +20,7 @@ from torvyn.reactor.carriers.checkpoints import Checkpoints, shape_changed
 from torvyn.reactor.carriers.committer import Committer
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan, wire
+from torvyn.reactor.run.aggregator_checks import check_aggregators
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
@@ -67,10 +68,13 @@ class DurableRun:
         ]
 
     def open(self, runners: Sequence[Runner]) -> None:
-        """Opens the store; raises if it holds a state that the flow does not fit."""
+        """Opens the store; raises if the flow is not safe, or does not fit the stored state."""
+        self._checkpoints = Checkpoints(self.wired, runners)
+        by_checkpoint = self._checkpoints.by_checkpoint
+        is_saved = [by_checkpoint[segment] for segment in self.wired.segment_of]
+        check_aggregators(self.plan, runners, is_saved)
         logs = {edge.name: edge.options for edge in self._edges}
         store = self._store = DurableStore.open(state_path(self.plan), logs)
-        self._checkpoints = Checkpoints(self.wired, runners)
         if self._is_fresh:
             store.discard()
         elif differences := self._checkpoints.differences(store):
@@ -78,7 +82,6 @@ class DurableRun:
             raise shape_changed(self.plan.name, differences)
         by_name = {runner.node.name: runner for runner in runners}
         for edge in self._edges:
-            by_checkpoint = self._checkpoints.by_checkpoint
             edge.open(store, self._bell, pauses=not by_checkpoint[edge.writer_segment])
             writer: Any = by_name[edge.wired.writer].component
             reader: Any = by_name[edge.wired.reader].component

@@ -24,10 +24,15 @@ class SuppliedRows:
         self._rows[start] = (row, start + count - 1)
         self._left[start] = count
 
-    def done_after(self, runs: Iterable[tuple[int, int]]) -> list[int]:
-        """The rows that these runs would complete."""
+    def done_after(self, runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The rows that these runs would complete, as ranges of elements without a gap."""
         left = self._left_after(runs)
-        return [self._rows[start][0] for start, count in left.items() if count == 0]
+        done = sorted(self._rows[start] for start, count in left.items() if count == 0)
+        ranges: list[tuple[int, int]] = []
+        for first, last in done:
+            follows = bool(ranges) and ranges[-1][1] + 1 == first
+            ranges.append((ranges.pop()[0] if follows else first, last))
+        return ranges
 
     def settle(self, runs: Iterable[tuple[int, int]]) -> list[int]:
         """Counts the runs as settled; returns the rows that are complete now."""

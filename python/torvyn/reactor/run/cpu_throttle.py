@@ -80,12 +80,12 @@ class CpuThrottle:
             for name in self._shares
         }
 
-    def throttle_pull(self, pull: Callable[[], Any]) -> Callable[[], Any]:
-        """A `pull` that answers PENDING while the flow is in debt."""
+    def throttle_pull(self, pull: Callable[..., Any]) -> Callable[..., Any]:
+        """A `pull` or `pull_batch` that answers PENDING while the flow is in debt."""
 
-        def throttled() -> Any:
+        def throttled(*most: int) -> Any:
             delay_s = self.delay_s()
-            return PENDING.after(delay_s) if delay_s else pull()
+            return PENDING.after(delay_s) if delay_s else pull(*most)
 
         return throttled
 

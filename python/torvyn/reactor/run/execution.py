@@ -24,6 +24,7 @@ from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception
 from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.run import native_flow
+from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
 from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 
 class Execution:
+    native: NativeFlow | None = None
+
     def __init__(
         self,
         plan: Plan,
@@ -70,7 +73,6 @@ class Execution:
         self.abandonment = Abandonment(self, is_abandonable)
         self.cancel_ready_callback: Callable[[], None] | None = None
         self.runners: list[Runner] = []
-        self.native: NativeFlow | None = None
         self.counts = RunStatistics(plan, trace_limit, self.durable)
         self._clock = clock
         self._scheduler = scheduler
@@ -143,6 +145,8 @@ class Execution:
     async def _init_components(self, driver: BlockingDriver | AsyncDriver) -> None:
         if self.durable is not None:
             self.durable.open(self.runners)
+        else:
+            check_aggregators(self.plan, self.runners)
         await self.lifecycle.init(driver)
         if self.durable is not None:
             self.durable.restore()

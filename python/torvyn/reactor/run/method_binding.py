@@ -35,13 +35,18 @@ def acknowledges(component: Component) -> bool:
     return has_attribute(component, "acknowledge")
 
 
+def counts_held_elements(component: Component, role: str) -> bool:
+    """Whether an aggregator says how many elements it holds."""
+    return role == Role.AGGREGATOR and has_attribute(component, "held_elements")
+
+
 def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -> Any:
     """The object that the native core calls in place of the component."""
-    names = OPTIONAL_METHODS[role] + (TIMER_METHODS if has_timer(component, role) else ())
-    optional = {name: bound_method(component, name) for name in names}
+    others = OPTIONAL_METHODS[role] + (TIMER_METHODS if has_timer(component, role) else ())
+    optional = {name: bound_method(component, name) for name in others}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
-    if role == Role.AGGREGATOR and has_attribute(component, "held_elements"):
+    if counts_held_elements(component, role):
         optional["held_elements"] = bound_method(component, "held_elements")
     if inputs_of(component, role):
         optional["set_input"] = partial(setattr, component, "input")
@@ -49,10 +54,10 @@ def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -
         items = iterator_of(component)
         return IterableSource(throttle.throttle_items(items) if throttle else items, **optional)
     batch_method = batch_method_of(component, role)
-    if batch_method is not None:
-        optional[batch_method] = bound_method(component, batch_method)
-    main = METHODS[role]
+    names = [] if batch_method is None else [batch_method]
     if batch_method is None or has_single_method(component, role):
-        method = bound_method(component, main)
-        optional[main] = method if throttle is None else throttle.throttle_pull(method)
+        names.append(METHODS[role])
+    for name in names:
+        method = bound_method(component, name)
+        optional[name] = method if throttle is None else throttle.throttle_pull(method)
     return SimpleNamespace(**optional)

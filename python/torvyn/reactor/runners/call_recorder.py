@@ -99,11 +99,22 @@ class _MethodRecorder:
         if arguments and isinstance(arguments[0], Batch):
             self._note_batch(start_ns, nanos, arguments[0], outcome, result)
             return
+        if self._role == Role.SOURCE:
+            self._note_pull(start_ns, nanos, outcome, result)
+            return
         made = int(self._role == Role.AGGREGATOR and result is not None)
-        sequence = arguments[0].sequence if arguments else self._pulled
-        if not arguments and result is not None and not isinstance(result, (Pending, End)):
-            self._pulled += 1
+        sequence = arguments[0].sequence
         self._recorder.add((self._node, outcome, made, 0, sequence, start_ns, nanos))
+
+    def _note_pull(self, start_ns: int, nanos: int, outcome: CallOutcome, result: Any) -> None:
+        """Every element of a batch gets its share of the time."""
+        is_element = result is not None and not isinstance(result, (Pending, End))
+        count = len(result) if isinstance(result, (list, tuple)) else int(is_element)
+        share_ns = nanos // max(count, 1)
+        for at in range(max(count, 1)):
+            call_ns = start_ns + at * share_ns
+            self._recorder.add((self._node, outcome, 0, 0, self._pulled + at, call_ns, share_ns))
+        self._pulled += count
 
     def _note_batch(
         self, start_ns: int, nanos: int, batch: Batch, outcome: CallOutcome, result: Any

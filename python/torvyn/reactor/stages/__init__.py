@@ -4,7 +4,7 @@ host              how an executor waits: blocks a thread, awaits on a loop, or s
 executor          what all executors share: tasks, credit, failures
 element_executor  one call per element
 batch_executor    one call for what waits
-source_executor   `pull`, `__iter__`, `__aiter__`
+source_executor   `pull`, `pull_batch`, `__iter__`, `__aiter__`
 stream_executor   one generator over the whole input
 lockstep          a sync generator under a host that suspends
 

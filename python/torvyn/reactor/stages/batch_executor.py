@@ -64,7 +64,7 @@ class BatchExecutor(ElementExecutor):
         if result is Signal.PAUSE and self.role == Role.SINK:
             await self.pause(len(elements))
         else:
-            self.port.answer_batch(result, len(elements))
+            self.port.answer_batch(result, len(elements), self.held())
         return True, None
 
     async def _call_single(self, element: Any) -> bool | None:
@@ -83,7 +83,7 @@ class BatchExecutor(ElementExecutor):
             raise
         except BaseException as error:
             return self.fail(error)
-        return self.port.answer(result)
+        return self.port.answer(result, self.held())
 
     async def _call_alone(self, element: Any) -> bool:
         """A batch of one, for a component that has only the batch method."""

@@ -19,6 +19,7 @@ class ElementExecutor(StageExecutor):
     async def _run(self) -> None:
         method = getattr(self.component, METHODS[self.role])
         host, answer = self.host, self.port.answer
+        counts_held = self.held_elements is not None
         is_coroutine = host.is_async and inspect.iscoroutinefunction(method)
         begin_call, is_stepped = host.begin_call, host.is_stepped
         while tasks := await self.tasks():
@@ -50,7 +51,7 @@ class ElementExecutor(StageExecutor):
                     is_wanted = self.fail(error)
                 else:
                     # False: an interrupt has dropped the other elements of this batch.
-                    is_wanted = answer(result)
+                    is_wanted = answer(result, self.held() if counts_held else None)
 
     async def expand(self, result: Any) -> Any:
         """Awaits a result, or emits it item by item; returns the answer."""

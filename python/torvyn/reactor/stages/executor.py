@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Coroutine
 from types import AsyncGeneratorType, GeneratorType, NoneType
 from typing import Any, Final
@@ -11,6 +12,8 @@ from torvyn._native import Element as NativeElement
 from torvyn._native import Port
 from torvyn.contract import Component, Element, End, Output, Verdict
 from torvyn.contract.enums import TaskKind
+from torvyn.contract.inspection import bound_method
+from torvyn.reactor.run.method_binding import counts_held_elements
 from torvyn.reactor.stages.host import Host
 
 Task = tuple[TaskKind, Any]
@@ -42,6 +45,8 @@ class StageExecutor:
         self.role = role
         self.port = port
         self.host = host
+        counts = counts_held_elements(component, role)
+        self.held_elements = bound_method(component, "held_elements") if counts else None
 
     async def run(self) -> None:
         """Runs until the flow stops or the component has ended."""
@@ -65,6 +70,16 @@ class StageExecutor:
         while not (tasks := self.port.take()) and not self.port.stopped:
             await self.host.wait_for_work(False)
         return tasks
+
+    def held(self) -> int | None:
+        """How many elements an aggregator holds; None if it does not say."""
+        if self.held_elements is None:
+            return None
+        try:
+            return int(self.held_elements())
+        except Exception:
+            # A component that cannot say holds everything that it took.
+            return sys.maxsize
 
     async def credit(self) -> bool:
         """Waits until an element may be emitted. False: the flow has stopped."""

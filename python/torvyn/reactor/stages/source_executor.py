@@ -1,4 +1,4 @@
-"""Pulls a source through `pull`, `__iter__` or `__aiter__`, against credit."""
+"""Pulls a source through `pull`, `pull_batch`, `__iter__` or `__aiter__`, against credit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from typing import Any, Final
 
 from torvyn.contract import End, Signal
+from torvyn.contract.batch_methods import batch_method_of
 from torvyn.contract.enums import TaskKind
 from torvyn.contract.inspection import async_iterator_of, has_attribute, iterator_of
 from torvyn.errors import ContractError
@@ -26,6 +27,8 @@ class SourceExecutor(StageExecutor):
         elif has_attribute(component, "__iter__"):
             items = iterator_of(component)
             await self._pull_all(items.__next__, items, (StopIteration,))
+        elif batch_method_of(component, self.role) is not None:
+            await self._pull_batches()
         else:
             # Only an iterator ends by raising: from `pull`, StopIteration is an ordinary error.
             await self._pull_all(component.pull, None, _NEVER)
@@ -38,11 +41,8 @@ class SourceExecutor(StageExecutor):
         position = 0
         try:
             while await self._may_pull():
-                if host.throttle is not None and (delay_s := host.throttle.delay_s()):
-                    await host.sleep(delay_s)
+                if await self._has_waited():
                     continue
-                if host.is_stepped:
-                    await host.step()
                 try:
                     item = pull()
                     if is_awaited:
@@ -67,12 +67,42 @@ class SourceExecutor(StageExecutor):
         finally:
             await self._close(items)
 
+    async def _pull_batches(self) -> None:
+        while await self._may_pull():
+            if await self._has_waited():
+                continue
+            most = self.port.credit()
+            try:
+                items = await self.resolve(self.component.pull_batch(most))
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self.fail(error, False)
+                continue
+            await self._sleep(self.port.pulled_batch(items, most))
+            if items is None or isinstance(items, End):
+                return
+
+    async def _has_waited(self) -> bool:
+        """Whether the source was delayed, so that the flow may want no more of it. Suspends before
+        the call if the host is stepped."""
+        host = self.host
+        if host.throttle is not None and (delay_s := host.throttle.delay_s()):
+            await host.sleep(delay_s)
+            return True
+        if host.is_stepped:
+            await host.step()
+        return False
+
     async def _send(self, item: Any) -> bool:
         """False: the item was the end."""
-        wait_s = self.port.pulled(item)
+        await self._sleep(self.port.pulled(item))
+        return item is not None and not isinstance(item, End)
+
+    async def _sleep(self, wait_s: float | None) -> None:
+        """Waits after `PENDING`, as the port says."""
         if wait_s is not None:
             await self.host.sleep(None if wait_s < 0 else wait_s)
-        return item is not None and not isinstance(item, End)
 
     async def _close(self, items: Any) -> None:
         close = getattr(items, "aclose" if hasattr(items, "__anext__") else "close", None)

@@ -17,13 +17,14 @@ from torvyn.machine.resources import allowed_cpus
 
 if TYPE_CHECKING:
     from torvyn._native import Workers
+    from torvyn.link.plan import Plan
 
 logger = logging.getLogger("torvyn.reactor")
 
 _lock = threading.Lock()
 _workers: Workers | None = None
 _started_in: int | None = None
-_started: dict[int, object] = {}
+_started: dict[int, tuple[object, Plan]] = {}
 """The flows that the workers run. Without this reference a flow could be collected as it waits."""
 _reported: set[tuple[int, int | None]] = set()
 """Flows and nodes that were reported as blocking: each is reported once."""
@@ -57,9 +58,9 @@ def stop_workers() -> None:
         logger.warning("%d worker thread(s) did not end: a component blocks them", left)
 
 
-def keep_flow(key: int, flow: object) -> None:
-    """Keeps a flow alive, by its native key, until it is over."""
-    _started[key] = flow
+def keep_flow(key: int, flow: object, plan: Plan) -> None:
+    """Keeps a flow alive, by its native key, until it is over. `plan` has the nodes that run."""
+    _started[key] = (flow, plan)
 
 
 def release_flow(key: int) -> None:
@@ -72,20 +73,17 @@ def _blocked(key: int, node_index: int | None, thread_id: int) -> None:
     if (key, node_index) in _reported:
         return
     _reported.add((key, node_index))
-    flow = _started.get(key)
+    started = _started.get(key)
     frame = sys._current_frames().get(thread_id)
     stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
-    node = _node_name(flow, node_index)
+    plan = None if started is None else started[1]
+    node = None if plan is None or node_index is None else plan.nodes[node_index].name
+    flow = "?" if plan is None else plan.name
     logger.warning(
         "%s of flow `%s` blocks its worker thread, so another one was started. "
         'Set run = "thread" on a node that blocks.\n%s',
         "a component" if node is None else f"node `{node}`",
-        getattr(flow, "name", "?"),
+        flow,
         stack,
-        extra={"flow": getattr(flow, "name", "?"), "node": node, "event": "worker.blocked"},
+        extra={"flow": flow, "node": node, "event": "worker.blocked"},
     )
-
-
-def _node_name(flow: object, index: int | None) -> str | None:
-    plan = getattr(flow, "plan", None)
-    return None if plan is None or index is None else str(plan.nodes[index].name)

@@ -10,6 +10,8 @@ from wit_world.exports import polled_source  # type: ignore[import-not-found]
 from wit_world.imports import details  # type: ignore[import-not-found]
 
 from torvyn.contract import End, Pending, Signal
+from torvyn.contract.batch_methods import has_single_method
+from torvyn.errors import ContractError
 from torvyn.sandbox.guest import adapter
 from torvyn.sandbox.guest.adapter import Lifecycle
 
@@ -41,13 +43,24 @@ def _next() -> Any:
     global _items
     source = adapter.component
     if not hasattr(type(source), "__iter__"):
-        return source.pull()
+        return source.pull() if has_single_method(source, source.role) else _pull_one(source)
     _items = iter(source) if _items is None else _items
     try:
         return next(_items)
     except StopIteration as stop:
         # A generator may return an `End`.
         return stop.value
+
+
+def _pull_one(source: Any) -> Any:
+    """The next element of a source that has only the batch method."""
+    result = source.pull_batch(1)
+    if not isinstance(result, (list, tuple)):
+        return result
+    if len(result) != 1:
+        message = f"`pull_batch` returned {len(result)} elements, but it was asked for one"
+        raise ContractError("contract.wrong-result", message)
+    return result[0]
 
 
 def _ending(end: End) -> Any:

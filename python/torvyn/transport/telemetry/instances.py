@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,10 +50,11 @@ class Instances:
         return summary
 
     def running(self, caller: Caller) -> Iterator[dict[str, Any]]:
-        """The running answers of the caller's tenant."""
+        """The running answers of the caller's tenant, with the connections of their flows."""
         for call in self._calls.values():
             if call.wire.caller.tenant == caller.tenant:
-                yield self._summary(call, "running")
+                connections = [*_connections(call.answer.accounts)]
+                yield {**self._summary(call, "running"), "connections": connections}
 
     def recent(self, caller: Caller) -> Iterator[Mapping[str, Any]]:
         """The ended answers of the caller's tenant, the latest first."""
@@ -112,6 +113,13 @@ def _finishes(call: Call) -> list[dict[str, Any]]:
         side = {} if finish.side is None else {"side": finish.side}
         finishes.append({"index": index, "reason": finish.reason, **side})
     return finishes
+
+
+def _connections(accounts: tuple[FlowAccount, ...]) -> Iterator[dict[str, Any]]:
+    for account in accounts:
+        for node in account.statistics.nodes.values():
+            if node.connection is not None:
+                yield {"node": node.name, "choice": account.choice, **asdict(node.connection)}
 
 
 def _with_accounts(summary: Mapping[str, Any], accounts: tuple[FlowAccount, ...]) -> dict[str, Any]:

@@ -79,6 +79,10 @@ function stream(held) {
   if (held.tokens_per_s) figures.push(["tokens/s", short(held.tokens_per_s)]);
   if (held.ttft_s !== undefined) figures.push(["first token", seconds(held.ttft_s)]);
   if (held.duration_s !== undefined) figures.push(["for", seconds(held.duration_s)]);
+  for (const { node, state, reason } of held.connections) {
+    const isAway = state === "waiting" || state === "rejected";
+    figures.push([node, isAway ? `${state}: ${reason}` : state]);
+  }
   return card(held.flow, `${held.id} · ${held.dialect}`, figures);
 }
 

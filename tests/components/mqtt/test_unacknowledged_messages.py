@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn.components.mqtt.packets import DUP, Message
-from torvyn.components.mqtt.unsettled import Unsettled
+from torvyn.components.mqtt.unacknowledged_messages import UnacknowledgedMessages
 
 
 def message(packet_id, *, dup=False):
@@ -14,7 +14,7 @@ def message(packet_id, *, dup=False):
 
 @pytest.fixture
 def unsettled():
-    unsettled = Unsettled()
+    unsettled = UnacknowledgedMessages()
     assert len([*unsettled.add(map(message, (1, 2, 3)))]) == 3
     return unsettled
 
@@ -64,7 +64,7 @@ def test_a_packet_id_of_another_message_is_not_mixed_up(unsettled):
 @given(st.lists(st.sampled_from(["message", "settle", "cut"]), max_size=60))
 def test_a_broker_that_keeps_its_session_gets_each_acknowledgement_once(steps):
     """A model of the broker: what it has sent and not seen acknowledged."""
-    unsettled, broker, delivered, next_id = Unsettled(), [], 0, 1
+    unsettled, broker, delivered, next_id = UnacknowledgedMessages(), [], 0, 1
     for step in steps:
         acknowledged = []
         if step == "message":

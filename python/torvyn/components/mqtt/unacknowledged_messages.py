@@ -17,7 +17,7 @@ _VOID = 0
 """The packet id of a message that needs no acknowledgement: QoS 0, or of a session that is gone."""
 
 
-class Unsettled:
+class UnacknowledgedMessages:
     def __init__(self) -> None:
         self._packet_ids: deque[int] = deque()
         self._expected: set[int] = set()

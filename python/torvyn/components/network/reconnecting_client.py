@@ -1,0 +1,80 @@
+"""Keeps one connection on the background loop: connects, waits until the connection is lost, and
+connects again, with delays that grow.
+
+The reconnecting of the libraries is off: here a lost connection is reported, and there is no last
+try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from torvyn.components.connection import Backoff, Connection
+from torvyn.concurrency.background_loop import background_loop
+
+CLOSE_TIMEOUT_S: Final = 3.0
+
+
+class ReconnectingClient:
+    """A subclass says what one connection is, in `session`."""
+
+    def __init__(
+        self, connection: Connection, on_disconnect: str, on_failed: Callable[[], None]
+    ) -> None:
+        self.failure: str | None = None
+        """Why it has given up, if it was told to fail."""
+        self._connection = connection
+        self._fails = on_disconnect == "fail"
+        self._on_failed = on_failed
+        self._backoff = Backoff()
+        self._loop = background_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._is_started = False
+
+    async def session(self) -> str:
+        """One connection from its beginning to its end; returns why it has ended. Calls
+        `established` in between, and is cancelled by `stop`."""
+        raise NotImplementedError
+
+    def established(self) -> None:
+        """The connection may be used."""
+        self._connection.connected()
+        self._backoff.reset()
+
+    def start(self) -> None:
+        self._is_started = True
+        self.submit(self._run())
+
+    def submit(self, coroutine: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None]:
+        """Runs a coroutine on the loop. May be called from any thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def call_soon(self, callback: Callable[[], Any]) -> None:
+        self._loop.call_soon_threadsafe(callback)
+
+    def stop(self) -> None:
+        """Closes the connection. May be called from any thread but the loop's."""
+        if self._is_started:
+            with contextlib.suppress(concurrent.futures.TimeoutError):
+                self.submit(self._end()).result(2 * CLOSE_TIMEOUT_S)
+
+    async def _run(self) -> None:
+        self._task = asyncio.current_task()
+        while True:
+            reason = await self.session()
+            self._connection.lost(reason)
+            if self._fails:
+                self.failure = reason
+                self._on_failed()
+                return
+            await asyncio.sleep(self._backoff.next_delay_s())
+
+    async def _end(self) -> None:
+        # It was started before this coroutine, so there is a task.
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])

@@ -1,0 +1,89 @@
+"""Refuses flows in which a crash would lose what an aggregator has collected.
+
+A source that waits for acknowledgements forgets an element once it is settled, and a saved position
+is never read again. So an aggregator behind them must say which elements it still holds, or be
+saved together with the position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from torvyn.contract.enums import Role
+from torvyn.contract.inspection import has_attribute, read_attribute
+from torvyn.errors import FlowError
+from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.run.method_binding import acknowledges, counts_held_elements
+
+if TYPE_CHECKING:
+    from torvyn.reactor.runners import Runner
+
+CODE: Final = "durable.unsafe-aggregator"
+
+
+def check_aggregators(
+    plan: Plan, runners: Sequence[Runner], is_saved: Sequence[bool] | None = None
+) -> None:
+    """Raises if a crash could lose elements inside an aggregator. `is_saved`: for each node,
+    whether its sources are acknowledged by checkpoints."""
+    for at, runner in enumerate(runners):
+        if runner.node.role != Role.AGGREGATOR:
+            continue
+        if is_saved is not None and is_saved[at]:
+            if not has_attribute(runner.component, "snapshot"):
+                raise _unsaved(runner.node)
+        elif not _says_what_it_holds(runner) and (origin := _acknowledged(plan, runners, at)):
+            raise _silent(runner, origin)
+
+
+def _says_what_it_holds(runner: Runner) -> bool:
+    is_native = read_attribute(runner.component, "native_stage", None) is not None
+    is_inline = runner.node.run == "inline"
+    return (is_native and is_inline) or counts_held_elements(runner.component, Role.AGGREGATOR)
+
+
+def _acknowledged(plan: Plan, runners: Sequence[Runner], at: int) -> str | None:
+    """What before the node waits for acknowledgements: a source, or an edge on the disk."""
+    by_name = {runner.node.name: runner for runner in runners}
+    seen, left = set(), [runners[at].node.name]
+    while left:
+        name = left.pop()
+        runner = by_name[name]
+        if runner.node.component.kind == "carrier":
+            return f"the edge `{name.removesuffix(' (reader)')}`"
+        if runner.node.role == Role.SOURCE and acknowledges(runner.component):
+            return f"source `{name}`"
+        seen.add(name)
+        sources = [edge.source for edge in plan.edges if edge.target == name]
+        left += [source for source in sources if source not in seen]
+    return None
+
+
+def _unsaved(node: NodePlan) -> FlowError:
+    return _unsafe(
+        node,
+        "cannot save them: a crash would lose them, because its source continues behind them",
+        "define `snapshot` and `restore` on it, or separate it from the nodes that have a state by "
+        'an edge with `carrier = "disk"`',
+    )
+
+
+def _silent(runner: Runner, origin: str) -> FlowError:
+    if has_attribute(runner.component, "snapshot"):
+        hint = 'set `checkpoint = "1s"` on the flow: then what it has collected is saved'
+    elif read_attribute(runner.component, "is_guest", False) is True:
+        hint = "export `snapshot` and `restore`, and set `checkpoint` on the flow"
+    else:
+        hint = (
+            "define `held_elements()`: how many elements it took since the oldest one that is not "
+            "in an output yet, with that one"
+        )
+    what = f"does not say which it still holds: a crash would lose what {origin} was told to forget"
+    return _unsafe(runner.node, what, hint)
+
+
+def _unsafe(node: NodePlan, what: str, hint: str) -> FlowError:
+    error = FlowError(CODE, f"node `{node.name}` collects elements and {what}", hint=hint)
+    error.node = node.name
+    return error
