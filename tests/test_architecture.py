@@ -38,6 +38,7 @@ RANK = {package: rank for rank, packages in enumerate(ORDER) for package in pack
 NATIVE = (
     "manifest",
     "sandbox",
+    "durable",
     "link.checks.grants",
     "reactor",
     "text",
@@ -47,6 +48,8 @@ NATIVE = (
     "contract.batch",
     "contract.element",
     "testing",
+    "transport.http.native_exchange",
+    "transport.listener.native_listener",
 )
 
 FILES = sorted(PACKAGE.rglob("*.py"))

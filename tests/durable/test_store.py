@@ -126,7 +126,9 @@ def test_a_commit_that_was_reported_as_failed_is_undone_when_the_store_reconnect
         session, states = store._session, store._session.states
         append(store, 3)
         # As if the commit had failed after SQLite had written it, and the rollback too.
-        session.committed(states)
+        mark = session._mark
+        mark.path.write_bytes(mark.encode(session.epoch, states.values()))
+        session.states = states
         session.file.close()
 
         append(store, 1, 4)

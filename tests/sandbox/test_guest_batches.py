@@ -47,6 +47,21 @@ class Batched(torvyn.Processor):
         self.count = state["count"]
 """
 
+MIXED = """
+import torvyn
+
+class Mixed(torvyn.Processor):
+    def process(self, element):
+        text = element.text
+        if text == "none":
+            return None
+        if text == "bad":
+            raise torvyn.InvalidInput(text)
+        if text == "half":
+            return "\\ud800"
+        return (each for each in (text, "again")) if text == "two" else text.upper()
+"""
+
 
 @pytest.fixture
 def own_cache() -> None:
@@ -67,6 +82,21 @@ def guest(tmp_path: Path) -> NewGuest:
         return made
 
     return make
+
+
+@pytest.fixture(scope="module")
+def mixed_class(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Built once: it takes much longer than a test."""
+    folder = tmp_path_factory.mktemp("mixed")
+    (folder / "component.py").write_text(MIXED)
+    return guest_class(build(GuestProject("mixed", folder, "python")).path, "mixed", folder)
+
+
+@pytest.fixture
+def mixed(mixed_class: Any) -> Any:
+    made = mixed_class()
+    made.set_limits(GuestLimits("mixed", max_memory_bytes=64 << 20))
+    return made
 
 
 def run(component: Any, texts: list[Any], **policy: Any) -> tuple[torvyn.Flow, CollectingSink]:
@@ -148,6 +178,26 @@ def test_a_python_guest_gets_batches_with_attributes_and_keeps_its_state(guest: 
     component.restore(b'j{"count": 7}')
     assert component.snapshot() == b'j{"count": 7}'
     component.teardown()
+
+
+@needs_componentize_py
+@pytest.mark.parametrize(
+    ("texts", "expected", "failed"),
+    [
+        (["a", "é", "c"], ["A", "É", "C"], 0),
+        (["a", "none", "c", "two", "bad", "d"], ["A", "C", "two", "again", "D"], 1),
+        (["a", "half", "c"], ["A", "C"], 1),
+        (["bad", "a", "two", "bad"], ["A", "two", "again"], 2),
+    ],
+    ids=["texts", "mixed", "surrogate", "failures"],
+)
+def test_every_result_of_a_python_guest_belongs_to_its_element(
+    mixed: Any, texts: list[str], expected: list[str], failed: int
+) -> None:
+    flow, sink = run(mixed, texts * 20, on_error="skip")
+
+    assert sink.texts == expected * 20
+    assert flow.statistics.nodes["guest"].failed == failed * 20
 
 
 @needs_zig

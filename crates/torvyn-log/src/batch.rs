@@ -25,8 +25,11 @@ pub trait Attributes: Send + Sync {
     /// Appends the attributes of an element; appends nothing when it has none.
     fn encode(&self, companion: &Foreign, out: &mut Vec<u8>) -> Result<(), StageError>;
 
-    /// The attributes of a stored element with the marks added; `None` when there are none, or they cannot be read.
-    fn decode(&self, stored: &[u8], marks: Marks) -> Option<Foreign>;
+    /// The attributes of a stored element; `None` when they cannot be read.
+    fn decode(&self, stored: &[u8]) -> Option<Foreign>;
+
+    /// The decoded attributes, if there are any, with the marks.
+    fn mark(&self, decoded: Option<Foreign>, marks: Marks) -> Option<Foreign>;
 }
 
 /// What reading an element adds to its attributes.

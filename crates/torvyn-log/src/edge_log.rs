@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use torvyn_stream::{Emission, Receipt};
 
-use crate::batch::{Attributes, BatchBuilder, BatchError, Marks, decode};
+use crate::batch::{Attributes, BatchBuilder, BatchError, decode};
 use crate::bell::Bell;
 
 /// A batch that the carrier makes durable.
@@ -60,6 +60,7 @@ pub(crate) struct Waiting {
     pub sequence: u64,
     pub time_ns: i64,
     pub is_backlog: bool,
+    pub is_historical: bool,
     pub emission: Emission,
 }
 
@@ -190,21 +191,21 @@ impl EdgeLog {
     /// Supplies the reader with a batch whose first element has the number `first`. Elements before `from` are left
     /// out. Returns how many it supplied.
     pub fn supply(&self, body: &[u8], first: u64, from: u64, how: Restore) -> Result<usize, BatchError> {
-        let offset_ns = self.offset_ns();
         let stored = decode(body)?;
         let mut waiting = Vec::with_capacity(stored.len());
         for (sequence, one) in (first..).zip(&stored) {
             if sequence < from {
                 continue;
             }
-            let marks = Marks {
-                event_time_ns: (one.time_ns < offset_ns).then_some(one.time_ns),
+            let has_attributes = !one.attributes.is_empty();
+            let companion = if has_attributes { self.codec.decode(one.attributes) } else { None };
+            waiting.push(Waiting {
+                sequence,
+                time_ns: one.time_ns,
+                is_backlog: how.is_backlog,
                 is_historical: how.is_historical,
-            };
-            let has_attributes = !one.attributes.is_empty() || marks != Marks::default();
-            let companion = if has_attributes { self.codec.decode(one.attributes, marks) } else { None };
-            let emission = one.emission(companion);
-            waiting.push(Waiting { sequence, time_ns: one.time_ns, is_backlog: how.is_backlog, emission });
+                emission: one.emission(companion),
+            });
         }
         let supplied = waiting.len();
         let bytes: usize = waiting.iter().map(|one| one.emission.len as usize).sum();

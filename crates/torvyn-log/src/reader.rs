@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
 
+use crate::batch::Marks;
 use crate::edge_log::{EdgeLog, ReaderState, Waiting};
 
 /// The carrier is asked for more when fewer bytes wait than this.
@@ -23,8 +24,9 @@ pub struct LogReader {
 
 /// What has waited longer counts against the rate although it never left the memory: a short outage is one as well.
 const FRESH_NS: i64 = 1_000_000_000;
-/// A limited reader emits the elements of so much time at once, so that a sink gets more than one per request.
-const QUANTUM_NS: u64 = 10_000_000;
+/// A limited reader emits the elements of so much time at once, so that a sink gets more than one per request. New
+/// elements wait for that request.
+const QUANTUM_NS: u64 = 5_000_000;
 /// It makes up for a turn that came late by at most this. After a longer pause the rate begins anew.
 const LATE_NS: u64 = 200_000_000;
 
@@ -55,6 +57,11 @@ impl LogReader {
     }
 }
 
+fn marks(next: &Waiting, offset_ns: i64) -> Marks {
+    let is_older_than_boot = next.time_ns < offset_ns;
+    Marks { event_time_ns: is_older_than_boot.then_some(next.time_ns), is_historical: next.is_historical }
+}
+
 fn take(state: &mut ReaderState) -> Option<Waiting> {
     let live = state.live.pop_front();
     if let Some(next) = &live {
@@ -75,7 +82,8 @@ fn demote(state: &mut ReaderState, is_old: impl Fn(&Waiting) -> bool) {
     if count == 0 {
         return;
     }
-    let old: Vec<Waiting> = state.live.drain(..count).collect();
+    let mut old: Vec<Waiting> = state.live.drain(..count).collect();
+    old.iter_mut().for_each(|next| next.is_historical = true);
     state.live_bytes -= old.iter().map(|next| next.emission.len as usize).sum::<usize>();
     if state.ordered.front().is_some_and(|first| old[0].sequence < first.sequence) {
         old.into_iter().rev().for_each(|next| state.ordered.push_front(next));
@@ -92,7 +100,7 @@ impl Stage for LogReader {
         if let Some(until) = self.limited_until(&state, call.now_ns) {
             return Ok(Pull::Pending(Some(until)));
         }
-        let Some(next) = take(&mut state) else {
+        let Some(mut next) = take(&mut state) else {
             if state.has_ended {
                 return Ok(Pull::End(End::because("stop")));
             }
@@ -107,6 +115,11 @@ impl Stage for LogReader {
             log.bell.ring();
         }
         self.note_emitted(&next, call.now_ns);
+        let marks = marks(&next, log.offset_ns());
+        if marks != Marks::default() {
+            // After the lock, like everything that the host does.
+            next.emission.companion = log.codec.mark(next.emission.companion.take(), marks);
+        }
         Ok(Pull::Restored {
             emission: next.emission,
             sequence: next.sequence,

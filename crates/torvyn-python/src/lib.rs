@@ -4,12 +4,15 @@
 //! runs while a native lock is held.
 
 mod component;
+mod database;
 mod element;
 mod enums;
 mod error;
 mod flow;
+mod interpreter;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+mod server;
 mod symbols;
 mod text;
 mod tools;
@@ -21,6 +24,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::component::native_stage::NativeStage;
+    #[pymodule_export]
+    use super::database::Database;
     #[pymodule_export]
     use super::element::PyElement;
     #[pymodule_export]
@@ -42,6 +47,10 @@ mod _native {
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::sandbox::CompiledComponent;
+    #[pymodule_export]
+    use super::server::WireServer;
+    #[pymodule_export]
+    use super::server::exchange::WireExchange;
     #[pymodule_export]
     use super::text::guard::TextGuard;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 """Durable: logs of batches and checkpoints on disk, one SQLite database per flow.
 
+SQLite is that of the native module: Python's own releases the interpreter in every statement.
 The store knows no elements: a row is an opaque batch of bytes with the sequence numbers it covers.
 Whatever `commit` returned from survives kill -9 and a power failure. Damage is found, counted and
 reported as ranges of sequence numbers; it never prevents a start.

@@ -7,9 +7,9 @@ the new ones are appended under the policy of their log.
 from __future__ import annotations
 
 import logging
-import sqlite3
 from typing import Final
 
+from torvyn._native import Database
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import FRAME_BYTES, row_cost, wal_cost
@@ -40,7 +40,7 @@ class Admission:
         return cost + min(deleted, self._file.budget.max_deleted_rows) * FRAME_BYTES
 
     def apply(
-        self, connection: sqlite3.Connection, states: catalog.States, transaction: Transaction
+        self, connection: Database, states: catalog.States, transaction: Transaction
     ) -> list[LostRange]:
         for name, up_to in transaction.acknowledged.items():
             if up_to >= states[name].next:
@@ -57,9 +57,7 @@ class Admission:
             checkpoints.save(connection, transaction.checkpoint)
         return lost
 
-    def _append(
-        self, connection: sqlite3.Connection, state: LogState, new: Append
-    ) -> list[LostRange]:
+    def _append(self, connection: Database, state: LogState, new: Append) -> list[LostRange]:
         if new.first != state.next or new.count < 1:
             raise ValueError(f"log `{state.name}` continues at {state.next}, not at {new.first}")
         cost, at_ns, lost = row_cost(len(new.body)), self._clock.now_ns(), []
@@ -83,7 +81,7 @@ class Admission:
         is_within = state.cost + cost <= state.limit_bytes
         return is_within and self._file.used_bytes() + cost <= self._file.budget.database_bytes
 
-    def _expire(self, connection: sqlite3.Connection, states: catalog.States) -> list[LostRange]:
+    def _expire(self, connection: Database, states: catalog.States) -> list[LostRange]:
         """Drops rows that are too old; looks once per second."""
         clock, lost = self._clock, []
         if clock.uptime_ns() < self._next_expiry_ns:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from torvyn._native import Database
 from torvyn.durable import log_rows
 from torvyn.durable.disk.budget import ROW_COST_SQL, Budget
 from torvyn.durable.disk.database import MAX_LOGS, SEQUENCE_BITS, crc, not_a_store
@@ -19,11 +19,10 @@ _CLOCK_STEPS: Final = 64
 States = dict[str, LogState]
 
 
-def load_epoch(connection: sqlite3.Connection, mark: Mark | None) -> str:
+def load_epoch(connection: Database, mark: Mark | None) -> str:
     """The store's id; a new store continues the mark's, if there is one."""
-    found = connection.execute("SELECT value, crc FROM store WHERE name = ?", (_EPOCH,)).fetchone()
-    if found is not None:
-        epoch, checksum = found
+    query = "SELECT value, crc FROM store WHERE name = ?"
+    for epoch, checksum in connection.execute(query, (_EPOCH,)):
         if crc(_EPOCH, epoch) != checksum:
             raise not_a_store("the record of its epoch is damaged")
         return str(epoch)
@@ -33,7 +32,7 @@ def load_epoch(connection: sqlite3.Connection, mark: Mark | None) -> str:
 
 
 def load(
-    connection: sqlite3.Connection,
+    connection: Database,
     logs: Mapping[str, LogOptions],
     budget: Budget,
     mark: Mark | None,
@@ -59,9 +58,7 @@ def load(
     return states
 
 
-def _create(
-    connection: sqlite3.Connection, name: str, states: States, mark: Mark | None
-) -> LogState:
+def _create(connection: Database, name: str, states: States, mark: Mark | None) -> LogState:
     """A new log has the id that its rows had in an earlier file."""
     taken = {state.id for state in states.values()}
     marked = {id for id, _, _ in mark.logs.values()} if mark else set()
@@ -75,14 +72,14 @@ def _create(
     return state
 
 
-def _measure(connection: sqlite3.Connection, state: LogState) -> None:
+def _measure(connection: Database, state: LogState) -> None:
     """Counts the rows, and loads the holes whose records are intact."""
     span = log_rows.span(state)
-    rows, size, cost, end = connection.execute(
+    [(rows, size, cost, end)] = connection.execute(
         f"SELECT count(*), total(length(body)), total({ROW_COST_SQL}), max(position + count)"
         " FROM rows WHERE position BETWEEN ? AND ?",
         span,
-    ).fetchone()
+    )
     if end is not None and end - state.base > state.next:
         raise not_a_store("it has rows beyond the end of their log")
     state.rows, state.bytes, state.cost = rows, int(size), int(cost)
@@ -96,18 +93,19 @@ def _measure(connection: sqlite3.Connection, state: LogState) -> None:
     state.holes = tuple(holes)
 
 
-def save(connection: sqlite3.Connection, states: Iterable[LogState]) -> None:
+def save(connection: Database, states: Iterable[LogState]) -> None:
     for state in states:
         id, *fields = state.record_with_crc()
         connection.execute(
             "UPDATE logs SET name = ?, next = ?, acknowledged = ?, dropped = ?, expired = ?,"
             " corrupt = ?, discarded = ?, crc = ? WHERE id = ?",
             (*fields, id),
+            is_quick=True,
         )
 
 
 def apply_mark(
-    connection: sqlite3.Connection, states: States, epoch: str, mark: Mark | None, at_ns: int
+    connection: Database, states: States, epoch: str, mark: Mark | None, at_ns: int
 ) -> None:
     """Records commits that the database no longer has as lost."""
     if mark is None or mark.epoch != epoch:
@@ -119,14 +117,14 @@ def apply_mark(
         log_rows.lose(connection, state, start, state.next - 1, "corrupt", at_ns)
 
 
-def count_gaps(connection: sqlite3.Connection, states: States, at_ns: int) -> None:
+def count_gaps(connection: Database, states: States, at_ns: int) -> None:
     """Records elements that should be in a row and are not as lost."""
     for state in states.values():
         for first, last in log_rows.find_gaps(connection, state):
             log_rows.lose(connection, state, first, last, "corrupt", at_ns)
 
 
-def undo_appends(connection: sqlite3.Connection, state: LogState, next: int) -> None:
+def undo_appends(connection: Database, state: LogState, next: int) -> None:
     """Removes what a transaction appended that was reported as failed."""
     span = (state.base + next, state.base + log_rows.SEQUENCE_MASK)
     connection.execute("DELETE FROM rows WHERE position BETWEEN ? AND ?", span)
@@ -139,7 +137,7 @@ def undo_appends(connection: sqlite3.Connection, state: LogState, next: int) -> 
     _measure(connection, state)
 
 
-def save_clock_step(connection: sqlite3.Connection, at_ns: int, boot: int, step_ns: int) -> None:
+def save_clock_step(connection: Database, at_ns: int, boot: int, step_ns: int) -> None:
     connection.execute("INSERT INTO clock VALUES (?, ?, ?)", (at_ns, boot, step_ns))
     connection.execute(
         "DELETE FROM clock WHERE rowid NOT IN"
@@ -148,7 +146,7 @@ def save_clock_step(connection: sqlite3.Connection, at_ns: int, boot: int, step_
     )
 
 
-def clock_steps(connection: sqlite3.Connection) -> list[ClockStep]:
+def clock_steps(connection: Database) -> list[ClockStep]:
     query = "SELECT at_ns, step_ns FROM clock ORDER BY rowid"
     return [ClockStep(at_ns, step_ns / 1e9) for at_ns, step_ns in connection.execute(query)]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 
+from torvyn._native import Database
 from torvyn.durable.disk.database import crc
 from torvyn.durable.records import Checkpoint
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("torvyn.durable")
 _SHAPE = ""
 
 
-def save(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+def save(connection: Database, checkpoint: Checkpoint) -> None:
     """Replaces the segment's checkpoint."""
     segment = checkpoint.segment
     states = {**checkpoint.states, _SHAPE: checkpoint.shape.encode()}
@@ -23,20 +23,17 @@ def save(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:
         (segment, *states),
     )
     nodes = ",".join(sorted(states))
-    connection.executemany(
-        "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)",
-        [
-            # The shape's CRC covers the names, so that a missing state is noticed.
-            (segment, node, state, crc(segment, node, nodes if node == _SHAPE else "", body=state))
-            for node, state in states.items()
-        ],
-    )
+    for node, state in states.items():
+        # The shape's CRC covers the names, so that a missing state is noticed.
+        names = nodes if node == _SHAPE else ""
+        record = (segment, node, state, crc(segment, node, names, body=state))
+        connection.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", record)
 
 
-def load(connection: sqlite3.Connection, segment: str) -> Checkpoint | None:
+def load(connection: Database, segment: str) -> Checkpoint | None:
     """The segment's checkpoint; None if there is none, or if it is damaged, which is logged."""
     query = "SELECT node, state, crc FROM checkpoints WHERE segment = ?"
-    records = connection.execute(query, (segment,)).fetchall()
+    records = connection.execute(query, (segment,))
     if not records:
         return None
     nodes = ",".join(sorted(str(node) for node, _, _ in records))
@@ -50,10 +47,10 @@ def load(connection: sqlite3.Connection, segment: str) -> Checkpoint | None:
     return None if shape is None else Checkpoint(segment, shape.decode(), states)
 
 
-def segments(connection: sqlite3.Connection) -> list[str]:
+def segments(connection: Database) -> list[str]:
     query = "SELECT DISTINCT segment FROM checkpoints ORDER BY segment"
     return [segment for (segment,) in connection.execute(query)]
 
 
-def discard(connection: sqlite3.Connection) -> None:
+def discard(connection: Database) -> None:
     connection.execute("DELETE FROM checkpoints")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
+from torvyn._native import Database
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.disk.budget import Budget
-from torvyn.durable.disk.database import check_schema, decode_text
+from torvyn.durable.disk.database import check_schema
 from torvyn.durable.disk.high_water import HighWaterFile
 from torvyn.durable.disk.lock_file import LockFile
 from torvyn.durable.failures import STORE_ERRORS
@@ -57,9 +56,8 @@ def inspect_store(path: Path) -> StoreReport:
 
 
 @contextlib.contextmanager
-def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=0)
-    connection.text_factory = decode_text
+def _read_only(path: Path) -> Iterator[Database]:
+    connection = Database(path.absolute(), is_read_only=True)
     try:
         check_schema(connection)
         yield connection
@@ -69,7 +67,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
         path.with_name(path.name + "-shm").unlink(missing_ok=True)
 
 
-def _inspect(connection: sqlite3.Connection, path: Path, report: StoreReport) -> None:
+def _inspect(connection: Database, path: Path, report: StoreReport) -> None:
     states = catalog.load(connection, {}, Budget.of(()), None)
     mark = HighWaterFile(path.with_name(path.name + ".mark")).read()
     for state in states.values():
@@ -86,7 +84,7 @@ def _inspect(connection: sqlite3.Connection, path: Path, report: StoreReport) ->
             report.problems.append(f"the checkpoint of segment `{segment}` is damaged")
 
 
-def _problems(connection: sqlite3.Connection, state: LogState) -> Iterator[str]:
+def _problems(connection: Database, state: LogState) -> Iterator[str]:
     after, is_last = state.acknowledged, False
     while not is_last:
         page = log_rows.read(connection, state, after, 1 << 20)

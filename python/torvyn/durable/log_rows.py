@@ -5,11 +5,11 @@ Every function works inside the caller's transaction and keeps the log's account
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from torvyn._native import Database
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import ROW_COST_SQL, row_cost
 from torvyn.durable.disk.database import SEQUENCE_BITS, crc
@@ -20,6 +20,12 @@ SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
 _QUARANTINE_BYTES: Final = 64 * 1024
 """Of each damaged row, and `_QUARANTINE_ROWS` of them, are kept for people to look at."""
 _QUARANTINE_ROWS: Final = 4
+_QUICK_BYTES: Final = 32 * 1024
+"""Storing so much takes less time than to give the interpreter away and to get it back."""
+_ROWS_FROM: Final = (
+    "SELECT position, count, newest_ns, boot, uptime_ns, crc, body FROM rows"
+    " WHERE position BETWEEN ? AND ? ORDER BY position"
+)
 _WHOLE_ROWS: Final = "WHERE position BETWEEN ? AND ? AND position + count - 1 <= ?"
 
 
@@ -29,12 +35,13 @@ def is_intact(record: tuple[Any, ...]) -> bool:
     return isinstance(body, bytes) and crc(*fields, body=body) == checksum
 
 
-def append(connection: sqlite3.Connection, state: LogState, new: Append, clock: AgeClock) -> None:
+def append(connection: Database, state: LogState, new: Append, clock: AgeClock) -> None:
     position, boot, up_ns = state.base + new.first, clock.boot, clock.uptime_ns()
     fields = (position, new.count, new.newest_ns, boot, up_ns)
     connection.execute(
         "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*fields, crc(*fields, body=new.body), new.body),
+        is_quick=len(new.body) <= _QUICK_BYTES,
     )
     state.next = new.first + new.count
     state.rows += 1
@@ -42,7 +49,7 @@ def append(connection: sqlite3.Connection, state: LogState, new: Append, clock: 
     state.cost += row_cost(len(new.body))
 
 
-def settle(connection: sqlite3.Connection, state: LogState, up_to: int) -> None:
+def settle(connection: Database, state: LogState, up_to: int) -> None:
     """Everything up to a sequence number is settled. `delete_settled` removes the rows."""
     if up_to > state.acknowledged:
         state.acknowledged = up_to
@@ -50,9 +57,7 @@ def settle(connection: sqlite3.Connection, state: LogState, up_to: int) -> None:
         prune(connection, state)
 
 
-def delete_settled(
-    connection: sqlite3.Connection, states: Iterable[LogState], max_rows: int
-) -> None:
+def delete_settled(connection: Database, states: Iterable[LogState], max_rows: int) -> None:
     """Deletes rows whose last element is settled: so many, because each adds to the WAL."""
     for state in states:
         if state.has_settled_rows and max_rows > 0:
@@ -61,19 +66,19 @@ def delete_settled(
             max_rows -= rows
 
 
-def _delete_settled(connection: sqlite3.Connection, state: LogState, max_rows: int) -> int:
+def _delete_settled(connection: Database, state: LogState, max_rows: int) -> int:
     end = state.base + state.acknowledged
-    (cut,) = connection.execute(
+    [(cut,)] = connection.execute(
         "SELECT max(position) FROM (SELECT position FROM rows WHERE position BETWEEN ? AND ?"
         " ORDER BY position LIMIT ?)",
         (state.base, end, max_rows),
-    ).fetchone()
+    )
     if cut is None:
         return 0
     return _delete(connection, state, _WHOLE_ROWS, (state.base, cut, end))
 
 
-def settle_range(connection: sqlite3.Connection, state: LogState, first: int, last: int) -> None:
+def settle_range(connection: Database, state: LogState, first: int, last: int) -> None:
     """Whole rows are settled. Those that others before them still wait for are deleted at once."""
     if first <= state.acknowledged + 1:
         settle(connection, state, last)
@@ -85,7 +90,7 @@ def settle_range(connection: sqlite3.Connection, state: LogState, first: int, la
 
 
 def lose(
-    connection: sqlite3.Connection,
+    connection: Database,
     state: LogState,
     first: int,
     last: int,
@@ -101,7 +106,7 @@ def lose(
     return [lost_range(state.name, hole) for hole in new]
 
 
-def _put_hole(connection: sqlite3.Connection, state: LogState, hole: Hole) -> None:
+def _put_hole(connection: Database, state: LogState, hole: Hole) -> None:
     merged = state.add_hole(hole)
     if merged.first != hole.first:
         connection.execute("DELETE FROM holes WHERE position = ?", (state.base + hole.first,))
@@ -112,12 +117,12 @@ def _put_hole(connection: sqlite3.Connection, state: LogState, hole: Hole) -> No
     )
 
 
-def prune(connection: sqlite3.Connection, state: LogState) -> None:
+def prune(connection: Database, state: LogState) -> None:
     for hole in state.advance():
         connection.execute("DELETE FROM holes WHERE position = ?", (state.base + hole.first,))
 
 
-def report_holes(connection: sqlite3.Connection, state: LogState, up_to: int) -> None:
+def report_holes(connection: Database, state: LogState, up_to: int) -> None:
     """The ranges up to a sequence number were reported; they are kept while rows need them."""
     reported = [h for h in state.holes if h.last <= up_to and not h.is_reported]
     state.holes = tuple(hole for hole in state.holes if hole not in reported)
@@ -127,7 +132,7 @@ def report_holes(connection: sqlite3.Connection, state: LogState, up_to: int) ->
 
 
 def drop_oldest(
-    connection: sqlite3.Connection,
+    connection: Database,
     state: LogState,
     is_enough: Callable[[], bool],
     reason: str,
@@ -155,29 +160,27 @@ class Head:
     uptime_ns: int
 
 
-def oldest(connection: sqlite3.Connection, state: LogState) -> Head | None:
+def oldest(connection: Database, state: LogState) -> Head | None:
     found = connection.execute(
         "SELECT position, count, newest_ns, boot, uptime_ns FROM rows"
         " WHERE position > ? AND position <= ? ORDER BY position LIMIT 1",
         (state.base + state.read_up_to, state.base + SEQUENCE_MASK),
-    ).fetchone()
-    if found is None:
-        return None
-    first = found[0] & SEQUENCE_MASK
-    return Head(first, first + found[1] - 1, *found[2:])
+    )
+    for position, count, *times in found:
+        first = position & SEQUENCE_MASK
+        return Head(first, first + count - 1, *times)
+    return None
 
 
-def oldest_ns(connection: sqlite3.Connection, state: LogState) -> int | None:
+def oldest_ns(connection: Database, state: LogState) -> int | None:
     found = connection.execute(
         "SELECT newest_ns FROM rows WHERE position BETWEEN ? AND ? ORDER BY position LIMIT 1",
         span(state),
-    ).fetchone()
-    return None if found is None else found[0]
+    )
+    return found[0][0] if found else None
 
 
-def discard(
-    connection: sqlite3.Connection, states: Iterable[LogState], at_ns: int
-) -> list[LostRange]:
+def discard(connection: Database, states: Iterable[LogState], at_ns: int) -> list[LostRange]:
     """Removes every row."""
     lost: list[LostRange] = []
     connection.execute("DELETE FROM rows")
@@ -188,13 +191,11 @@ def discard(
     return lost
 
 
-def _delete(
-    connection: sqlite3.Connection, state: LogState, where: str, values: Iterable[int]
-) -> int:
+def _delete(connection: Database, state: LogState, where: str, values: Iterable[int]) -> int:
     values = tuple(values)
-    rows, size, cost = connection.execute(
+    [(rows, size, cost)] = connection.execute(
         f"SELECT count(*), total(length(body)), total({ROW_COST_SQL}) FROM rows {where}", values
-    ).fetchone()
+    )
     if rows:
         connection.execute(f"DELETE FROM rows {where}", values)
     state.rows -= rows
@@ -216,56 +217,52 @@ class Page:
     """There are no rows behind it."""
 
 
-def read(connection: sqlite3.Connection, state: LogState, after: int, max_bytes: int) -> Page:
+def read(connection: Database, state: LogState, after: int, max_bytes: int) -> Page:
     """The rows with elements behind `after`: at least one if there is any."""
-    page, size, expected = Page(), 0, max(after, state.acknowledged) + 1
-    for position, row in _rows_from(connection, state, expected):
-        if row is None:
-            page.damaged.append(position)
-            continue
-        if row.last < expected:
-            continue
-        page.gaps += state.uncovered(expected, row.first - 1)
-        expected = row.last + 1
-        page.rows.append(row)
-        size += len(row.body)
-        if size >= max_bytes:
-            return page
-    page.gaps += state.uncovered(expected, state.next - 1)
-    page.is_last = True
+    page, expected = Page(), max(after, state.acknowledged) + 1
+    start = _start(connection, state, expected)
+    while not page.rows and not page.is_last:
+        records, page.is_last = connection.page(_ROWS_FROM, (start, span(state)[1]), max_bytes)
+        for record in records:
+            expected = _add_record(page, state, record, expected)
+            start = record[0] + 1
+    if page.is_last:
+        page.gaps += state.uncovered(expected, state.next - 1)
     return page
 
 
-def _rows_from(
-    connection: sqlite3.Connection, state: LogState, sequence: int
-) -> Iterator[tuple[int, Row | None]]:
-    """The rows from the one that may contain the sequence number; None for a damaged one."""
-    (start,) = connection.execute(
+def _add_record(page: Page, state: LogState, record: tuple[Any, ...], expected: int) -> int:
+    """Adds a row behind what the reader has; returns the sequence number that follows it."""
+    position, count, newest_ns, *_, body = record
+    if not is_intact(record):
+        page.damaged.append(position)
+        return expected
+    row = Row(position & SEQUENCE_MASK, count, body, newest_ns)
+    if row.last < expected:
+        return expected
+    page.gaps += state.uncovered(expected, row.first - 1)
+    page.rows.append(row)
+    return row.last + 1
+
+
+def _start(connection: Database, state: LogState, sequence: int) -> int:
+    """The key of the row that may contain the sequence number."""
+    [(start,)] = connection.execute(
         "SELECT max(position) FROM rows WHERE position BETWEEN ? AND ?",
         (state.base, state.base + sequence),
-    ).fetchone()
-    cursor = connection.execute(
-        "SELECT position, count, newest_ns, boot, uptime_ns, crc, body FROM rows"
-        " WHERE position BETWEEN ? AND ? ORDER BY position",
-        (state.base if start is None else start, span(state)[1]),
     )
-    for record in cursor:
-        position, count, newest_ns, *_, body = record
-        if is_intact(record):
-            yield position, Row(position & SEQUENCE_MASK, count, body, newest_ns)
-        else:
-            yield position, None
+    return state.base if start is None else int(start)
 
 
-def find_gaps(connection: sqlite3.Connection, state: LogState) -> list[tuple[int, int]]:
+def find_gaps(connection: Database, state: LogState) -> list[tuple[int, int]]:
     """Ranges that should have rows and have none, by the positions and counts of the rows."""
     gaps: list[tuple[int, int]] = []
     expected = state.acknowledged + 1
-    (there,) = connection.execute(
+    [(there,)] = connection.execute(
         "SELECT total(position + count - max(position, ?)) FROM rows"
         " WHERE position BETWEEN ? AND ? AND position + count > ?",
         (state.base + expected, *span(state), state.base + expected),
-    ).fetchone()
+    )
     if there == state.elements:
         return []
     query = "SELECT position, count FROM rows WHERE position BETWEEN ? AND ? ORDER BY position"
@@ -282,7 +279,7 @@ def span(state: LogState) -> tuple[int, int]:
     return state.base, state.base + SEQUENCE_MASK
 
 
-def quarantine(connection: sqlite3.Connection, state: LogState, position: int, reason: str) -> None:
+def quarantine(connection: Database, state: LogState, position: int, reason: str) -> None:
     """Moves a row out of the log. The start of its body is kept for people to look at."""
     connection.execute(
         "INSERT OR REPLACE INTO quarantine"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
+from torvyn._native import Database
 from torvyn.durable import catalog, log_rows
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import FRAME_BYTES, Budget
@@ -14,6 +15,7 @@ from torvyn.durable.disk.high_water import HighWaterFile
 from torvyn.durable.disk.salvage import finish_salvage, salvage
 from torvyn.durable.disk.store_file import StoreFile
 from torvyn.durable.failures import STORE_ERRORS, StoreUnavailable
+from torvyn.durable.log_state import LogState
 from torvyn.durable.records import LogOptions
 
 _ATTEMPTS: Final = 3
@@ -29,9 +31,9 @@ class Session:
         self._logs, self._clock = dict(logs), clock
         self._budget = Budget.of(options.max_bytes for options in logs.values())
         self._mark = HighWaterFile(path.with_name(path.name + ".mark"))
-        self.file = StoreFile(path, self._budget)
+        self.file = StoreFile(path, self._budget, self._mark.path)
 
-    def attempt(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def attempt(self, work: Callable[[Database], T]) -> T:
         """Does something with the database; again if that turned out to be damaged."""
         for attempt in range(_ATTEMPTS):
             self.ready()
@@ -71,7 +73,8 @@ class Session:
         self.file.open()
         mark, before = self._mark.read(), self.states
         at_ns = self._clock.now_ns()
-        with self.file.transaction(SMALL_WAL_BYTES) as connection:
+        with self.file.transaction(SMALL_WAL_BYTES) as work:
+            connection = work.connection
             epoch = catalog.load_epoch(connection, mark)
             states = catalog.load(connection, self._logs, self._budget, mark)
             for name, old in before.items():
@@ -81,29 +84,36 @@ class Session:
             catalog.apply_mark(connection, states, epoch, mark, at_ns)
             catalog.count_gaps(connection, states, at_ns)
             catalog.save(connection, states.values())
-        self.epoch = epoch
-        self.committed(states)
+            work.mark = self._mark.encode(epoch, states.values())
+        self.epoch, self.states = epoch, states
         self.delete_settled()
         self.file.maintain(self._clock.uptime_ns() / 1e9)
 
-    def committed(self, states: catalog.States) -> None:
+    @contextlib.contextmanager
+    def transaction(self, wal_bytes: int) -> Iterator[tuple[Database, catalog.States]]:
+        """Commits what the block does, with what it changes of the states, or nothing of it."""
+        states = {name: state.copy() for name, state in self.states.items()}
+        with self.file.transaction(wal_bytes) as work:
+            yield work.connection, states
+            catalog.save(work.connection, _changed(self.states, states))
+            work.mark = self._mark.encode(self.epoch, states.values())
         self.states = states
-        self._mark.write(self.epoch, states.values())
 
     def delete_settled(self) -> None:
         """Deletes what one transaction could not. A failure only means: later."""
         max_rows = self._budget.max_deleted_rows
         while any(state.has_settled_rows for state in self.states.values()):
-            states = {name: state.copy() for name, state in self.states.items()}
             try:
-                with self.file.transaction((max_rows + 16) * FRAME_BYTES) as connection:
+                with self.transaction((max_rows + 16) * FRAME_BYTES) as (connection, states):
                     log_rows.delete_settled(connection, states.values(), max_rows)
             except StoreUnavailable:
                 return
-            self.states = states
 
     def close(self) -> None:
         if self.file.is_open:
             self.file.shrink()
         self.file.close()
-        self._mark.close()
+
+
+def _changed(before: catalog.States, after: catalog.States) -> list[LogState]:
+    return [state for name, state in after.items() if state.record() != before[name].record()]

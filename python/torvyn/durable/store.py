@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
+from torvyn._native import Database
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.admission import Admission
 from torvyn.durable.clock import AgeClock, boot_number, uptime_s
 from torvyn.durable.disk.budget import row_cost, wal_cost
 from torvyn.durable.disk.lock_file import LockFile
 from torvyn.durable.failures import StoreUnavailable, unavailable
-from torvyn.durable.log_state import LogState
 from torvyn.durable.records import (
     Checkpoint,
     ClockStep,
@@ -106,11 +105,9 @@ class DurableStore:
     def _commit(self, transaction: Transaction) -> list[LostRange]:
         if transaction.appends:
             self._file.require_space()
-        states = {name: state.copy() for name, state in self._states.items()}
-        with self._file.transaction(self._admission.wal_bytes(states, transaction)) as connection:
+        wal_bytes = self._admission.wal_bytes(self._states, transaction)
+        with self._session.transaction(wal_bytes) as (connection, states):
             lost = self._admission.apply(connection, states, transaction)
-            catalog.save(connection, _changed(self._states, states))
-        self._session.committed(states)
         self._session.delete_settled()
         self._file.maintain(self._clock.uptime_ns() / 1e9)
         return lost
@@ -137,9 +134,7 @@ class DurableStore:
                 lambda connection: self._read(connection, log, after, max_bytes)
             )
 
-    def _read(
-        self, connection: sqlite3.Connection, log: str, after: int, max_bytes: int
-    ) -> list[Row]:
+    def _read(self, connection: Database, log: str, after: int, max_bytes: int) -> list[Row]:
         page = log_rows.read(connection, self._states[log], after, max_bytes)
         if page.damaged or page.gaps:
             self._lose(log, page.damaged, page.gaps, "its checksum does not fit")
@@ -151,20 +146,19 @@ class DurableStore:
     def _lose(
         self, log: str, positions: list[int], ranges: list[tuple[int, int]], reason: str
     ) -> None:
-        state, at_ns = self._states[log].copy(), self._clock.now_ns()
-        with self._file.transaction(wal_cost(0) + SMALL_WAL_BYTES) as connection:
+        at_ns = self._clock.now_ns()
+        with self._session.transaction(wal_cost(0) + SMALL_WAL_BYTES) as (connection, states):
+            state = states[log]
             for position in positions:
                 log_rows.quarantine(connection, state, position, reason)
             for first, last in ranges:
                 log_rows.lose(connection, state, first, last, "corrupt", at_ns)
-            catalog.save(connection, [state])
-        self._session.committed(self._states | {log: state})
         logger.error("`%s`: damaged rows in log `%s`: %s", self.path, log, ranges or reason)
 
     def quarantine(self, log: str, first: int, reason: str) -> list[LostRange]:
         """Takes a row out of the log whose body the caller cannot decode."""
 
-        def move(connection: sqlite3.Connection) -> list[LostRange]:
+        def move(connection: Database) -> list[LostRange]:
             state, before = self._states[log], set(self._states[log].lost())
             rows = log_rows.read(connection, state, first - 1, 1).rows
             if rows and rows[0].first == first:
@@ -196,12 +190,9 @@ class DurableStore:
     def forget_lost(self, log: str, up_to: int) -> None:
         """The losses up to a sequence number were reported."""
 
-        def forget(_: sqlite3.Connection) -> None:
-            state = self._states[log].copy()
-            with self._file.transaction(SMALL_WAL_BYTES) as connection:
-                log_rows.report_holes(connection, state, up_to)
-                catalog.save(connection, [state])
-            self._session.committed(self._states | {log: state})
+        def forget(_: Database) -> None:
+            with self._session.transaction(SMALL_WAL_BYTES) as (connection, states):
+                log_rows.report_holes(connection, states[log], up_to)
 
         with self._lock:
             self._session.attempt(forget)
@@ -223,13 +214,11 @@ class DurableStore:
     def discard(self) -> list[LostRange]:
         """Removes all checkpoints and the contents of all logs; sequence numbers continue."""
 
-        def empty(_: sqlite3.Connection) -> list[LostRange]:
-            states = {name: state.copy() for name, state in self._states.items()}
-            with self._file.transaction(self._file.budget.wal_bytes) as connection:
+        def empty(_: Database) -> list[LostRange]:
+            wal_bytes = self._file.budget.wal_bytes
+            with self._session.transaction(wal_bytes) as (connection, states):
                 checkpoints.discard(connection)
                 lost = log_rows.discard(connection, states.values(), self._clock.now_ns())
-                catalog.save(connection, states.values())
-            self._session.committed(states)
             self._file.shrink()
             return lost
 
@@ -275,7 +264,3 @@ class DurableStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _changed(before: catalog.States, after: catalog.States) -> list[LogState]:
-    return [state for name, state in after.items() if state.record() != before[name].record()]

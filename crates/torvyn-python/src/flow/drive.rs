@@ -13,6 +13,7 @@ use torvyn_stream::Element;
 use crate::element::convert::companion;
 use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
+use crate::interpreter;
 use crate::symbols::Symbols;
 
 /// How long a hosted flow runs before it lets other threads of Python run. A thread that waits asks for its turn after
@@ -45,9 +46,10 @@ impl NativeFlow {
             };
             match status.ok_or_else(busy)? {
                 Status::Again if wait => {
-                    if self.flow.hosted && attached.elapsed() >= ATTACHED_SLICE {
+                    let is_long = attached.elapsed() >= ATTACHED_SLICE;
+                    if self.flow.hosted && (is_long || interpreter::is_wanted()) {
                         // Native stages run no bytecode, which is where Python lets other threads have a turn.
-                        py.detach(|| ());
+                        py.detach(interpreter::wait_until_taken);
                         attached = Instant::now();
                     }
                     py.check_signals()?;

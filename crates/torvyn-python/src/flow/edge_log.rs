@@ -10,8 +10,12 @@ use torvyn_log::{Attributes, Bell, EdgeLog, Lane, LogReader, LogWriter, Marks, R
 use torvyn_stream::{ErrorKind, Foreign, Stage, StageError};
 
 use crate::element::convert::{attributes_of, component_error};
-use crate::element::foreign::foreign;
+use crate::element::foreign::{foreign, object};
+use crate::interpreter;
 use crate::symbols::Symbols;
+
+/// Decoding so much takes less time than to give the interpreter away and to get it back.
+const QUICK_BYTES: usize = 32 * 1024;
 
 /// Wakes the carrier of a flow.
 #[pyclass(frozen, module = "torvyn._native", name = "Bell")]
@@ -31,7 +35,7 @@ impl PyBell {
     /// Waits until it rings. False when the time has passed before.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         let bell = self.0.clone();
-        py.detach(move || bell.wait(Duration::from_secs_f64(timeout_s)))
+        interpreter::detached(py, move || bell.wait(Duration::from_secs_f64(timeout_s)))
     }
 }
 
@@ -119,8 +123,10 @@ impl PyEdgeLog {
         let lane = if is_live { Lane::Live } else { Lane::Ordered };
         let how = Restore { lane, is_backlog, is_historical };
         let log = self.0.clone();
-        py.detach(move || log.supply(body, first, start, how))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        let supply = move || log.supply(body, first, start, how);
+        let is_quick = body.len() <= QUICK_BYTES;
+        let supplied = if is_quick { supply() } else { interpreter::detached(py, supply) };
+        supplied.map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     #[getter]
@@ -171,24 +177,31 @@ impl Attributes for JsonAttributes {
         })
     }
 
-    fn decode(&self, stored: &[u8], marks: Marks) -> Option<Foreign> {
+    fn decode(&self, stored: &[u8]) -> Option<Foreign> {
         Python::attach(|py| {
             let read = || -> PyResult<Bound<'_, PyDict>> {
-                let attributes = if stored.is_empty() {
-                    PyDict::new(py)
-                } else {
-                    let value = py.import("json")?.call_method1("loads", (PyBytes::new(py, stored),))?;
-                    value.cast_into::<PyDict>()?
-                };
+                let value = py.import("json")?.call_method1("loads", (PyBytes::new(py, stored),))?;
+                Ok(value.cast_into::<PyDict>()?)
+            };
+            read().ok().map(|attributes| foreign(attributes.into_any()))
+        })
+    }
+
+    fn mark(&self, decoded: Option<Foreign>, marks: Marks) -> Option<Foreign> {
+        Python::attach(|py| {
+            let attributes =
+                decoded.as_ref().and_then(|decoded| object(py, decoded).cast_into::<PyDict>().ok());
+            let attributes = attributes.unwrap_or_else(|| PyDict::new(py));
+            let mark = || -> PyResult<()> {
                 if let Some(time_ns) = marks.event_time_ns {
                     attributes.set_item("event_time_ns", time_ns)?;
                 }
                 if marks.is_historical {
                     attributes.set_item("historical", true)?;
                 }
-                Ok(attributes)
+                Ok(())
             };
-            read().ok().map(|attributes| foreign(attributes.into_any()))
+            mark().ok().map(|()| foreign(attributes.into_any()))
         })
     }
 }

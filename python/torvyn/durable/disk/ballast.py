@@ -14,13 +14,8 @@ from pathlib import Path
 class Ballast:
     def __init__(self, path: Path, size_bytes: int) -> None:
         self._path, self._size_bytes = path, size_bytes
-
-    @property
-    def is_there(self) -> bool:
-        try:
-            return os.stat(self._path).st_size >= self._size_bytes
-        except OSError:
-            return False
+        self.is_there = False
+        """As far as this process knows: asking the disk would take time in every commit."""
 
     def create(self) -> bool:
         """Reserves the space; False if there is too little."""
@@ -37,8 +32,10 @@ class Ballast:
         except OSError:
             self.free()
             return False
+        self.is_there = True
         return True
 
     def free(self) -> None:
+        self.is_there = False
         with contextlib.suppress(OSError):
             os.unlink(self._path)

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
+from torvyn._native import Database
 from torvyn.durable.disk.budget import PAGE_BYTES
 from torvyn.durable.failures import newer_version
 
@@ -37,14 +38,13 @@ SCHEMA: Final = (
 )
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Opens or creates a database.
+def connect(path: Path, mark: Path | None = None) -> Database:
+    """Opens or creates a database. `mark` is the file that commits write their marks to.
 
     One connection holds the file exclusively: SQLite then keeps the WAL's index in memory, and
     there is no shared memory that a full disk could take away.
     """
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-    connection.text_factory = decode_text
+    connection = Database(path.absolute(), mark=mark)
     try:
         for statement in (
             f"PRAGMA page_size = {PAGE_BYTES}",
@@ -52,8 +52,6 @@ def connect(path: Path) -> sqlite3.Connection:
             "PRAGMA locking_mode = EXCLUSIVE",
             "PRAGMA journal_mode = WAL",
             "PRAGMA synchronous = FULL",
-            # The store checkpoints by itself, so that it sees the errors.
-            "PRAGMA wal_autocheckpoint = 0",
             # Overwriting deleted rows with zeros would write every byte twice.
             "PRAGMA secure_delete = OFF",
             "PRAGMA cell_size_check = ON",
@@ -68,12 +66,12 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _create(connection: sqlite3.Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+def _create(connection: Database, path: Path) -> None:
+    [(version,)] = connection.execute("PRAGMA user_version")
     if version == SCHEMA_VERSION:
         check_schema(connection)
         return
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
     if version > SCHEMA_VERSION and _is_another_schema(connection):
         raise newer_version(path, version)
     if version or tables:
@@ -86,20 +84,20 @@ def _create(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("COMMIT")
 
 
-def check_schema(connection: sqlite3.Connection) -> None:
+def check_schema(connection: Database) -> None:
     """SQLite believes whatever schema it finds."""
     if _statements(connection) != sorted(SCHEMA):
         raise not_a_store("its schema is different")
 
 
-def _is_another_schema(connection: sqlite3.Connection) -> bool:
+def _is_another_schema(connection: Database) -> bool:
     """Whether a store has the schema of another version. A flipped bit in the version leaves the
     schema as it is, and in the schema leaves the version."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    [(application,)] = connection.execute("PRAGMA application_id")
     return bool(application == _APPLICATION_ID and _statements(connection) != sorted(SCHEMA))
 
 
-def _statements(connection: sqlite3.Connection) -> list[str]:
+def _statements(connection: Database) -> list[str]:
     query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
     return sorted(sql for (sql,) in connection.execute(query))
 
@@ -110,15 +108,10 @@ def not_a_store(why: str) -> sqlite3.DatabaseError:
     return error
 
 
-def decode_text(text: bytes) -> str:
-    """Damaged texts are decoded as well; their CRC tells."""
-    return text.decode("utf-8", "surrogateescape")
-
-
-def checkpoint_wal(connection: sqlite3.Connection, *, truncate: bool) -> None:
+def checkpoint_wal(connection: Database, *, truncate: bool) -> None:
     """Copies the WAL to the database and syncs it; raises if that fails."""
     mode = "TRUNCATE" if truncate else "RESTART"
-    (busy, _, _) = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    [(busy, _, _)] = connection.execute(f"PRAGMA wal_checkpoint({mode})")
     if busy:
         error = sqlite3.OperationalError("the WAL is locked by another connection")
         error.sqlite_errorcode = sqlite3.SQLITE_BUSY

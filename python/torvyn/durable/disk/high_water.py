@@ -8,9 +8,7 @@ less is noticed. It is never ahead of what was durable.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,32 +31,21 @@ class Mark:
 
 class HighWaterFile:
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor: int | None = None
+        self.path = path
 
     def read(self) -> Mark | None:
         """The last mark; None if there is none or it is damaged."""
         try:
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 return _decode(file.read(_MAX_BYTES))
         except OSError:
             return None
 
-    def write(self, epoch: str, states: Iterable[LogState]) -> None:
-        """Never fails: without the file, only less is noticed."""
+    def encode(self, epoch: str, states: Iterable[LogState]) -> bytes:
+        """The mark of these states, which is written after their commit."""
         logs = {s.name: (s.id, s.next, s.acknowledged) for s in states}
         text = json.dumps([epoch, logs]).encode()
-        record = b"%s%08x %08x " % (_HEADER, zlib.crc32(text), len(text)) + text
-        with contextlib.suppress(OSError):
-            if self._descriptor is None:
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-                self._descriptor = os.open(self._path, flags, 0o600)
-            os.pwrite(self._descriptor, record, 0)
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        return b"%s%08x %08x " % (_HEADER, zlib.crc32(text), len(text)) + text
 
 
 def _decode(record: bytes) -> Mark | None:

@@ -12,11 +12,11 @@ import logging
 import os
 import re
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._native import Database
 from torvyn.durable.disk.budget import PAGE_BYTES
 from torvyn.durable.disk.database import (
     SEQUENCE_BITS,
@@ -24,7 +24,6 @@ from torvyn.durable.disk.database import (
     checkpoint_wal,
     connect,
     crc,
-    decode_text,
     file_bytes,
     sync_folder,
     wal_path,
@@ -37,6 +36,7 @@ from torvyn.durable.log_state import LogState
 logger = logging.getLogger("torvyn.durable")
 
 _MAX_PROBES: Final = 20_000
+_PAGE_BYTES: Final = 1024 * 1024
 _HEADER_COUNTS: Final = slice(28, 40)
 """Of page 1: the number of pages, and the free list, which is not used again."""
 
@@ -118,13 +118,12 @@ def _copy(damaged: Path, target: Path, mark: Mark | None) -> int:
     return copied
 
 
-def _open_damaged(path: Path, fresh: sqlite3.Connection) -> sqlite3.Connection | None:
+def _open_damaged(path: Path, fresh: Database) -> Database | None:
     """Replaces page 1 if SQLite cannot read the schema: it is the same in every store."""
     for repair in (False, True):
         if repair:
             _replace_first_page(path, fresh)
-        old = sqlite3.connect(path, isolation_level=None, timeout=0)
-        old.text_factory = decode_text
+        old = Database(path.absolute())
         try:
             old.execute("PRAGMA locking_mode = EXCLUSIVE")
             check_schema(old)
@@ -137,7 +136,7 @@ def _open_damaged(path: Path, fresh: sqlite3.Connection) -> sqlite3.Connection |
     return None
 
 
-def _replace_first_page(path: Path, fresh: sqlite3.Connection) -> None:
+def _replace_first_page(path: Path, fresh: Database) -> None:
     page = bytearray(fresh.serialize()[:PAGE_BYTES])
     pages = file_bytes(path) // PAGE_BYTES
     page[_HEADER_COUNTS] = pages.to_bytes(4, "big") + bytes(8)
@@ -146,7 +145,7 @@ def _replace_first_page(path: Path, fresh: sqlite3.Connection) -> None:
 
 
 class _Copier:
-    def __init__(self, old: sqlite3.Connection, new: sqlite3.Connection, mark: Mark | None) -> None:
+    def __init__(self, old: Database, new: Database, mark: Mark | None) -> None:
         self._old, self._new, self._mark = old, new, mark
         self._probes = 0
 
@@ -165,15 +164,15 @@ class _Copier:
 
     def _rows(self, low: int, high: int) -> Iterator[tuple[Any, ...]]:
         """The readable rows of a range of keys."""
-        last = low - 1
-        self._probes += 1
+        query = "SELECT * FROM rows WHERE position BETWEEN ? AND ? ORDER BY position"
+        is_last = False
         try:
-            query = "SELECT * FROM rows WHERE position BETWEEN ? AND ? ORDER BY position"
-            for row in self._old.execute(query, (low, high)):
-                last = row[0]
-                yield row
+            while not is_last:
+                self._probes += 1
+                rows, is_last = self._old.page(query, (low, high), _PAGE_BYTES)
+                yield from rows
+                low = rows[-1][0] + 1 if rows else low
         except STORE_ERRORS:
-            low = last + 1
             if low < high and self._probes < _MAX_PROBES:
                 middle = (low + high) // 2
                 yield from self._rows(low, middle)

@@ -12,9 +12,11 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from torvyn._native import Database
 from torvyn.durable.disk.ballast import Ballast
 from torvyn.durable.disk.budget import FRAME_BYTES, PAGE_BYTES, Budget
 from torvyn.durable.disk.database import (
@@ -23,7 +25,6 @@ from torvyn.durable.disk.database import (
     file_bytes,
     not_a_store,
     sync_folder,
-    wal_path,
 )
 from torvyn.durable.failures import (
     STORE_ERRORS,
@@ -43,20 +44,27 @@ _SHRINK_INTERVAL_S: Final = 10.0
 _SUFFIXES: Final = ("", "-wal", "-shm", ".ballast", ".mark", ".lock")
 
 
+@dataclass(slots=True)
+class OpenTransaction:
+    connection: Database
+    mark: bytes | None = None
+    """Written beside the database once the transaction is durable."""
+
+
 class StoreFile:
-    def __init__(self, path: Path, budget: Budget) -> None:
+    def __init__(self, path: Path, budget: Budget, mark: Path) -> None:
         self.path, self.budget = path, budget
+        self._mark = mark
         self.state = StoreState()
         self.is_damaged = False
         """SQLite refuses the file; it must be salvaged before the next use."""
         self._ballast = Ballast(path.with_name(path.name + ".ballast"), budget.ballast_bytes)
-        self._wal = wal_path(path)
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Database | None = None
         self._wal_used = 0
         self._next_shrink_s = 0.0
 
     @property
-    def connection(self) -> sqlite3.Connection:
+    def connection(self) -> Database:
         if self._connection is None:
             raise StoreUnavailable("io", f"`{self.path}` is closed")
         return self._connection
@@ -70,7 +78,7 @@ class StoreFile:
         try:
             if self.path.exists() and not self.path.is_file():
                 raise not_a_store("it is not a file")
-            self._connection = connect(self.path)
+            self._connection = connect(self.path, self._mark)
             checkpoint_wal(self._connection, truncate=True)
             sync_folder(self.path.parent)
         except STORE_ERRORS as error:
@@ -82,27 +90,25 @@ class StoreFile:
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+            connection.close()
 
     @contextlib.contextmanager
-    def transaction(self, wal_bytes: int) -> Iterator[sqlite3.Connection]:
+    def transaction(self, wal_bytes: int) -> Iterator[OpenTransaction]:
         """Commits what the block does, or nothing. `wal_bytes` is what it adds to the WAL."""
         connection = self.connection
         try:
             self._make_wal_room(wal_bytes)
-            before = file_bytes(self._wal)
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE", is_quick=True)
+            work = OpenTransaction(connection)
+            yield work
+            connection.commit(work.mark)
         except STORE_ERRORS as error:
             self._roll_back()
             raise self._degraded(error) from error
         except BaseException:
             self._roll_back()
             raise
-        after = file_bytes(self._wal)
-        self._wal_used = after if after > before else self._wal_used + wal_bytes
+        self._wal_used = connection.wal_pages * FRAME_BYTES
 
     def _make_wal_room(self, size_bytes: int) -> None:
         """The WAL starts again from its beginning if this does not fit any more."""
@@ -165,8 +171,8 @@ class StoreFile:
 
     def _pages(self) -> tuple[int, int]:
         """The free pages, and all."""
-        (free,) = self.connection.execute("PRAGMA freelist_count").fetchone()
-        (pages,) = self.connection.execute("PRAGMA page_count").fetchone()
+        [(free,)] = self.connection.execute("PRAGMA freelist_count", is_quick=True)
+        [(pages,)] = self.connection.execute("PRAGMA page_count", is_quick=True)
         return free, pages
 
     def disk_bytes(self) -> int:
@@ -206,9 +212,8 @@ class StoreFile:
         left = self._pages()[0] if pages is None else min(pages, self._pages()[0])
         while left > 0:
             self._make_wal_room(step * 3 * FRAME_BYTES)
-            # `execute` would stop after one page.
-            connection.executescript(f"PRAGMA incremental_vacuum({min(left, step)})")
-            self._wal_used += step * 3 * FRAME_BYTES
+            connection.execute(f"PRAGMA incremental_vacuum({min(left, step)})")
+            self._wal_used = connection.wal_pages * FRAME_BYTES
             left -= step
         checkpoint_wal(connection, truncate=True)
         self._wal_used = 0

@@ -7,7 +7,7 @@ then the kernel ends the process, not the node that used too much.
 from __future__ import annotations
 
 from torvyn.errors import Diagnostic
-from torvyn.link.plan import Plan
+from torvyn.link.plan import EdgePlan, Plan
 
 MiB = 1024 * 1024
 RUNTIME_BYTES = 48 * MiB
@@ -17,7 +17,12 @@ RUNTIME_BYTES = 48 * MiB
 def allowed_bytes(plan: Plan) -> int:
     """The most that the nodes and queues of a flow may use."""
     budgets = sum(node.max_memory_bytes for node in plan.nodes)
-    return budgets + sum(edge.bytes for edge in plan.edges)
+    return budgets + sum(_memory_bytes(edge) for edge in plan.edges)
+
+
+def _memory_bytes(edge: EdgePlan) -> int:
+    """An edge that leaves the process has a queue at each of its ends."""
+    return edge.bytes if edge.carrier == "memory" else 2 * edge.bytes
 
 
 def memory_warning(plan: Plan, limit_bytes: int) -> Diagnostic | None:
@@ -25,7 +30,7 @@ def memory_warning(plan: Plan, limit_bytes: int) -> Diagnostic | None:
     total, count = allowed_bytes(plan), len(plan.nodes)
     if total + RUNTIME_BYTES <= limit_bytes:
         return None
-    queues = sum(edge.bytes for edge in plan.edges)
+    queues = sum(_memory_bytes(edge) for edge in plan.edges)
     fitting = (limit_bytes - RUNTIME_BYTES - queues) // count // MiB
     message = (
         f"the {count} nodes and {len(plan.edges)} queues of flow `{plan.name}` may use "

@@ -8,6 +8,7 @@ never ends it: nothing is acknowledged before it is durable, and what waits is t
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -76,19 +77,21 @@ class CarrierThread:
 
     def start(self, native: NativeFlow) -> None:
         self._native = native
-        self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), time.monotonic())
+        # At once: a source that begins at the end of a file must begin there after a kill, too.
+        self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), -math.inf)
         for edge in self._edges:
-            writer, reader = edge.wired.writer, edge.wired.reader
-            edge.attach(
-                native.node(self._wired.index(writer)), native.node(self._wired.index(reader))
-            )
+            ends = (edge.wired.writer, edge.wired.reader)
+            edge.attach(*(native.node(self._wired.index(end)) for end in ends))
         self._supply_readers()
+        self._bell.ring()
         self._thread = threading.Thread(target=self._run, name="torvyn-carrier", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._is_stopping:
             self._bell.wait(self._pause_s())
+            while (left_s := self._committer.pause_left_s()) > 0 and not self._is_stopping:
+                self._bell.wait(left_s)
             if self._is_stopping:
                 return
             commits = self._committer.commits

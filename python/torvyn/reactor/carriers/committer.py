@@ -20,7 +20,7 @@ from torvyn.durable import (
     StoreUnavailable,
     Transaction,
 )
-from torvyn.reactor.carriers.disk_edge import DiskEdge
+from torvyn.reactor.carriers.disk_edge import BUFFER_BYTES, DiskEdge
 
 logger = logging.getLogger("torvyn.durable")
 
@@ -28,6 +28,9 @@ Runs: TypeAlias = list[tuple[int, int]]
 """First and last sequence numbers, in order."""
 NO_RUNS: Final[Mapping[str, Runs]] = MappingProxyType({})
 
+COMMIT_S: Final = 0.004
+"""The shortest time between the beginnings of two commits. Each costs the processor and the disk as
+much as some hundred elements do."""
 SETTLE_S: Final = 0.02
 """Settled positions alone are committed at most so often; a crash repeats what came since."""
 TIDY_S: Final = 10.0
@@ -55,7 +58,14 @@ class Committer:
         self._runs: dict[str, Runs] = {}
         """By log: what was settled and is not durable yet."""
         self._committed_at_s = self._tidied_at_s = time.monotonic()
+        self.began_at_s = 0.0
+        """When the last commit began."""
         self.commits = 0
+
+    def pause_left_s(self) -> float:
+        """How long the next commit waits, so that more elements share it."""
+        is_full = any(edge.log.pending[1] >= BUFFER_BYTES for edge in self._edges)
+        return 0.0 if is_full else self.began_at_s + COMMIT_S - time.monotonic()
 
     @property
     def has_settled(self) -> bool:
@@ -127,6 +137,7 @@ class Committer:
         }
         for edge in self._edges:
             edge.add_settled(transaction, runs[edge.name])
+        self.began_at_s = time.monotonic()
         lost = self._store.commit(transaction)
         self._runs, self._committed_at_s = {}, time.monotonic()
         self.commits += 1

@@ -7,6 +7,7 @@ into the host for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from wit_world.imports import types  # type: ignore[import-not-found]
@@ -62,7 +63,8 @@ class GuestBatch(Sequence[PureElement]):
             data = self._raw.data
             if data.isascii():
                 text = data.decode("ascii")
-                self._texts = [text[start:end] for start, end in self._spans()]
+                spans = pairwise((0, *self._raw.ends))
+                self._texts = [text[start:end] for start, end in spans]
             else:
                 self._texts = [PureElement(each).text for each in self.payloads]
         return self._texts
@@ -142,14 +144,33 @@ class Outputs:
             for item in adapter.items_of(result):
                 self._add_one(at, item)
 
+    def add_texts(self, texts: Sequence[str]) -> None:
+        """One text for each of the first elements, when there are no other outputs yet. Nearly all
+        results are texts, and the interpreter is slow inside a guest: no code runs for each."""
+        if not texts:
+            return
+        joined = "".join(texts)
+        try:
+            data = joined.encode()
+        except UnicodeEncodeError:
+            # Only the element at fault fails.
+            for at, text in enumerate(texts):
+                self.add_safely(at, str, text)
+            return
+        is_ascii = len(data) == len(joined)
+        lengths = map(len, texts if is_ascii else map(str.encode, texts))
+        self.data, self.ends = [data], list(accumulate(lengths))
+        self.origins, self.content_type = list(range(len(texts))), TEXT
+        self._size = len(data)
+
     def add_safely(self, at: int, call: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a call, or None after a failure of this element."""
-        count, size = len(self.ends), self._size
+        count, parts, size = len(self.ends), len(self.data), self._size
         try:
             result = call(*arguments)
             self.add(at, result)
         except Exception as error:
-            del self.data[count:], self.ends[count:], self.origins[count:]
+            del self.data[parts:], self.ends[count:], self.origins[count:]
             self._size = size
             self.details = [each for each in self.details if each.position < count]
             self.fail(at, error)
@@ -199,13 +220,40 @@ def process(batch: GuestBatch) -> Any:
     if adapter.has_batch_method():
         result = component.process_batch(batch)
         if result is not None:
-            for at, entry in enumerate(_entries(result, batch, "process_batch")):
-                outputs.add(at, entry)
+            _add_entries(outputs, _entries(result, batch, "process_batch"))
         return outputs.finish()
-    call = component.process
-    for at, element in enumerate(batch):
-        outputs.add_safely(at, call, element)
+    _process_each(outputs, component.process, batch)
     return outputs.finish()
+
+
+def _add_entries(outputs: Outputs, entries: Sequence[Any]) -> None:
+    if set(map(type, entries)) == {str}:
+        outputs.add_texts(entries)
+        return
+    for at, entry in enumerate(entries):
+        outputs.add(at, entry)
+
+
+def _process_each(outputs: Outputs, call: Callable[..., Any], batch: GuestBatch) -> None:
+    texts: list[str] = []
+    elements = enumerate(batch)
+    for at, element in elements:
+        result = _attempt(call, element)
+        if type(result) is str:
+            texts.append(result)
+            continue
+        outputs.add_texts(texts)
+        # A generator runs here, before the next element.
+        outputs.add_safely(at, _identity, result)
+        break
+    else:
+        outputs.add_texts(texts)
+    for at, element in elements:
+        outputs.add_safely(at, call, element)
+
+
+def _identity(result: Any) -> Any:
+    return result
 
 
 def ingest(batch: GuestBatch) -> Any:
