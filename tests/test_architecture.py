@@ -48,6 +48,8 @@ NATIVE = (
     "contract.batch",
     "contract.element",
     "testing",
+    "transport.http.native_exchange",
+    "transport.listener.native_listener",
 )
 
 FILES = sorted(PACKAGE.rglob("*.py"))

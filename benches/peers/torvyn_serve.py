@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--write-timeout", type=float, default=30.0)
     parser.add_argument("--grace", type=float, default=10.0)
     parser.add_argument("--max-streams", type=int, default=4096)
+    parser.add_argument("--wire", default="native")
     options = parser.parse_args()
     engine: Engine = Listed(options.tokens, options.paced, options.rate)
     if options.upstream:
@@ -72,6 +73,7 @@ def main() -> None:
         max_streams=options.max_streams,
         write_timeout_s=options.write_timeout,
         shutdown_grace_s=options.grace,
+        wire=options.wire,
     )
     service = Service(MODEL, engine, make_flow=make_flow)
     serve(app({MODEL: service}, settings), lambda url: None, lambda: None)

@@ -38,6 +38,8 @@ __all__ = [
     "Utf8Decoder",
     "Waker",
     "WasmTools",
+    "WireExchange",
+    "WireServer",
     "Workers",
 ]
 
@@ -705,3 +707,74 @@ class PartialJson:
         grown is copied."""
 
     is_complete: Final[bool]
+
+@final
+class WireServer:
+    """A listening socket and its connections, driven by another loop. Give the descriptor of the
+    socket away; `tls` is a certificate chain and its key, as PEM."""
+
+    def __new__(
+        cls,
+        fd: int,
+        *,
+        max_body_bytes: int,
+        max_bodies_bytes: int,
+        body_timeout_s: float,
+        head_timeout_s: float,
+        keep_alive_s: float,
+        max_connections: int,
+        max_connections_per_address: int,
+        max_streams: int,
+        tls: tuple[bytes, bytes] | None = None,
+    ) -> Self: ...
+    def fileno(self) -> int:
+        """Readable when there is something to do."""
+    def turn(self) -> tuple[list[WireExchange | tuple[int, int | str]], float | None]:
+        """Reads and writes what is ready. Returns new exchanges and events (0: room, 1: half
+        closed, 2: left, each with the number of the exchange; 3: not accepted, with the reason),
+        and in how many seconds a timer is due."""
+    @property
+    def connections(self) -> int: ...
+    def stop(self) -> None:
+        """Accepts no more connections; open ones end when their requests are answered."""
+    def close(self) -> None:
+        """Closes every connection."""
+
+@final
+class WireExchange:
+    """One request and its answer."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def query(self) -> str: ...
+    @property
+    def authority(self) -> str | None: ...
+    @property
+    def hosts(self) -> int: ...
+    @property
+    def peer(self) -> str: ...
+    @property
+    def is_http2(self) -> bool: ...
+    @property
+    def is_tls(self) -> bool: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def body_error(self) -> Literal["too-large", "slow", "refused", "malformed", "left"] | None: ...
+    @property
+    def is_left(self) -> bool: ...
+    def headers(self) -> dict[str, str]: ...
+    def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
+    def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    def append(self, data: bytes) -> bool:
+        """False: wait until there is room. Raises `ConnectionResetError` when nobody reads."""
+    def append_text(self, encoder: FrameEncoder, text: str, index: int, kind: str) -> bool:
+        """`append` of a frame with new text."""
+    def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...
+    def abort(self) -> None: ...
+    def abort_unless_finished(self) -> None: ...

@@ -91,5 +91,5 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.keys-invalid": lambda folder: _file(folder, "{"),
     "transport.keys-unreadable": lambda folder: key_file.read(folder / "none.json"),
     "transport.keys-unwritable": _unwritable,
-    "transport.tls-unusable": lambda _: tls.options(ServerSettings(tls_cert="cert.pem")),
+    "transport.tls-unusable": lambda _: tls.certificate(ServerSettings(tls_cert="cert.pem")),
 }

@@ -18,9 +18,12 @@ from torvyn.transport import ServerSettings, app, request_body
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
+from torvyn.transport.http.asgi_exchange import AsgiExchange
 from torvyn.transport.http.body_limit import BodyBudget
-from torvyn.transport.http.exchange import HttpExchange, parse_object
-from torvyn.transport.listener.server import Server, listen, require_one_worker
+from torvyn.transport.http.exchange import body_malformed, host_ambiguous
+from torvyn.transport.http.json_body import parse_object
+from torvyn.transport.listener.server import Server, require_one_worker
+from torvyn.transport.listener.sockets import listen
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
 from torvyn.transport.rejection import (
@@ -59,9 +62,9 @@ def application(**settings: Any) -> Any:
     return app({"chat": Service("chat", Scripted("a"))}, ServerSettings(**settings))
 
 
-def _exchange(receive: Any, method: str = "POST", path: str = "/v1/streams") -> HttpExchange:
+def _exchange(receive: Any, method: str = "POST", path: str = "/v1/streams") -> AsgiExchange:
     scope = {"method": method, "path": path, "headers": []}
-    return HttpExchange(scope, receive, receive)
+    return AsgiExchange(scope, receive, receive)
 
 
 def _large(_folder: Path) -> None:
@@ -117,7 +120,7 @@ def _package_missing(_folder: Path) -> None:
         Server(application())
 
 
-def _route(exchange: HttpExchange) -> Any:
+def _route(exchange: AsgiExchange) -> Any:
     _, handler = application().router.find(exchange)
     return handler(exchange)
 
@@ -168,6 +171,7 @@ STARTS: Final = [{**START, "stream_id": str(number)} for number in range(MAX_STR
 CASES: dict[str, Callable[[Path], object]] = {
     "transport.bad-json": lambda _: parse_object(b"{"),
     "transport.bad-message": lambda _: raises(bad_message("torvyn.v1.GenerateRequest")),
+    "transport.body-malformed": lambda _: raises(body_malformed()),
     "transport.body-slow": _slow,
     "transport.body-too-large": _large,
     "transport.busy": _busy,
@@ -179,6 +183,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.deadline": _deadline,
     "transport.failed": lambda _: raises(client_error(BugError("cli.bug", "x"))),
     "transport.flow-unknown": lambda _: application().services.find("chta"),
+    "transport.host-ambiguous": lambda _: raises(host_ambiguous()),
     "transport.host-refused": lambda _: HostCheck().check({"host": "evil.example"}),
     "transport.instance-unknown": _instance_unknown,
     "transport.json-too-deep": lambda _: parse_object(b'{"a":' * 70 + b"1" + b"}" * 70),

@@ -26,6 +26,9 @@ PATIENCE_S = 10.0
 class Served:
     """A server that runs. `end` is what a signal does."""
 
+    wire = "granian"
+    """What carries the bytes, unless the test says it."""
+
     def __init__(self, application: Application) -> None:
         self.application = application
         self._began = threading.Event()
@@ -74,7 +77,7 @@ def served(
 ) -> Iterator[Served]:
     if isinstance(services, Engine):
         services = {"chat": Service("chat", services)}
-    settings = {"port": 0, "shutdown_grace_s": 2.0, **settings}
+    settings = {"port": 0, "shutdown_grace_s": 2.0, "wire": Served.wire, **settings}
     server = Served(app(services, ServerSettings(**settings), tracer))
     server.start()
     try:

@@ -12,6 +12,7 @@ mod flow;
 mod interpreter;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+mod server;
 mod symbols;
 mod text;
 mod tools;
@@ -46,6 +47,10 @@ mod _native {
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::sandbox::CompiledComponent;
+    #[pymodule_export]
+    use super::server::WireServer;
+    #[pymodule_export]
+    use super::server::exchange::WireExchange;
     #[pymodule_export]
     use super::text::guard::TextGuard;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 background_loop   an event loop on a daemon thread, one per process
 sync_reader       reads an async stream of another thread's loop, with `for` or by polling
 connection_pool   HTTP connections, one pool per loop
+begin_wait        begins an await, and returns the rest of it if there is any
 context_managers  `with` and `async with` for objects that have `close`
 require_asyncio   rejects event loops that are not asyncio's
 process_exit      the end of the process, as daemon threads see it

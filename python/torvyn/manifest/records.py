@@ -169,6 +169,8 @@ class ServeRecord(Record):
     heartbeat_s: float | None = None
     write_timeout_s: float | None = None
     shutdown_grace_s: float | None = None
+    keep_alive_s: float | None = None
+    wire: str | None = None
     max_body_bytes: int | None = None
     max_streams: int | None = None
     keys: str | None = None

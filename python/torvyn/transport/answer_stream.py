@@ -59,6 +59,7 @@ class AnswerStream(Call):
             include_usage=self.request.include_usage,
         )
         self.sender = FrameSender(self.wire, self.settings, self._encoder.heartbeat, self.leave)
+        self.sender.post_text = self.wire.text_poster(self._encoder)
         self._texts: list[str] = []
         self._text_of = _TEXT
         self._frames: list[bytes] = []
@@ -170,7 +171,7 @@ class AnswerStream(Call):
         texts = self._texts
         if len(texts) == 1 and not self._frames:
             self._tokens = self._bytes = 0
-            return self.sender.send((self._encoder.text(texts.pop(), *self._text_of),))
+            return self.sender.send_text(texts.pop(), *self._text_of)
         return self.sender.send(self._take_frames()) if texts or self._frames else None
 
     def _finish_list(self) -> list[Finish]:

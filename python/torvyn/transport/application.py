@@ -20,9 +20,9 @@ from torvyn.transport.call import Call
 from torvyn.transport.dispatch.dispatcher import Dispatcher
 from torvyn.transport.dispatch.running_calls import RunningCalls
 from torvyn.transport.dispatch.service_table import ServiceTable
+from torvyn.transport.http.asgi_exchange import AsgiExchange, Receive, Scope, Send
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.endpoint import HttpEndpoint
-from torvyn.transport.http.exchange import Receive, Scope, Send
 from torvyn.transport.http.inference_routes import InferenceRoutes
 from torvyn.transport.http.routes import Router
 from torvyn.transport.http.server_routes import ServerRoutes
@@ -83,12 +83,12 @@ class Application:
         host_check = HostCheck(settings.hosts, settings.host)
         entry = (host_check, self.authenticator, self.request_log, self.sample_rate)
         self.router = self._routes()
-        self._http = HttpEndpoint(self.router, self.dispatcher.errors, *entry)
+        self.http = HttpEndpoint(self.router, self.dispatcher.errors, *entry[:3])
         self._websocket = WebSocketEndpoint(self.dispatcher, *entry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http.handle(scope, receive, send)
+            await self.http.handle(AsgiExchange(scope, receive, send, self.sample_rate))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import types
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
+from torvyn.transport.http.exchange import TextPoster
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
 
@@ -28,7 +27,7 @@ class FrameSender:
         "_last_s",
         "_loop",
         "_on_left",
-        "_send",
+        "_post",
         "_sending",
         "_settings",
         "_since_s",
@@ -40,6 +39,7 @@ class FrameSender:
         "is_cut",
         "is_left",
         "is_over",
+        "post_text",
     )
 
     def __init__(
@@ -50,10 +50,12 @@ class FrameSender:
         on_left: Callable[[], None],
     ) -> None:
         self._wire = wire
-        self._send = wire.send
+        self._post = wire.post
         self._settings = settings
         self._heartbeat = heartbeat
         self._on_left = on_left
+        self.post_text: TextPoster = _no_text
+        """Set it to send text."""
         self._sending = 0
         self._since_s = self._last_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -72,10 +74,12 @@ class FrameSender:
         self._last_s = self._time()
         if self._wire.is_watched:
             self._timer = self._loop.call_later(self._pause_s(), self._tick)
+            self._wire.when_half_closed(self._probe)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._wire.when_half_closed(None)
         # Breaks the reference cycle with the call, which would live until a garbage collection.
         self._on_left = _nothing
         self._task = None
@@ -94,20 +98,29 @@ class FrameSender:
         self.chunks += 1
         self._last_s = self._time()
         try:
-            sending: Any = self._send(self._wire.pack(frames)).__await__()
-            waits_for = next(sending)
-        except StopIteration:
-            return None
+            rest = self._post(frames)
         except OSError:
             self._leave()
             return None
-        return self._finish_send(sending, waits_for)
+        return None if rest is None else self._finish(rest)
 
-    @types.coroutine
-    def _finish_send(self, sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
+    def send_text(self, text: str, index: int, kind: str) -> Awaitable[None] | None:
+        """The same for new text, which `post_text` encodes."""
+        if self.is_left:
+            return None
+        self.chunks += 1
+        self._last_s = self._time()
+        try:
+            rest = self.post_text(text, index, kind)
+        except OSError:
+            self._leave()
+            return None
+        return None if rest is None else self._finish(rest)
+
+    async def _finish(self, rest: Awaitable[None]) -> None:
         self._start_wait()
         try:
-            yield from _resumed(sending, waits_for)
+            await rest
         except OSError:
             self._leave()
         finally:
@@ -121,7 +134,8 @@ class FrameSender:
         self._last_s = self._time()
         self._start_wait()
         try:
-            await self._send(self._wire.pack(frames, is_last))
+            if (rest := self._post(frames, is_last)) is not None:
+                await rest
         except OSError:
             self._leave()
         finally:
@@ -161,6 +175,11 @@ class FrameSender:
             pause_s = min(pause_s, due_s)
         self._timer = self._loop.call_later(pause_s, self._tick)
 
+    def _probe(self) -> None:
+        """The client sends no more. If it is gone, this makes its system say so."""
+        if not self._sending and not self.is_over:
+            self._beating = self._loop.create_task(self.deliver(self._heartbeat()))
+
     def _cut(self) -> None:
         """The client reads nothing: drops what is being sent."""
         self.is_cut = self.is_left = True
@@ -173,22 +192,9 @@ class FrameSender:
             self._task.cancel()
 
 
+def _no_text(text: str, index: int, kind: str) -> None:
+    raise AssertionError("the sender was not told how to encode text")
+
+
 def _nothing() -> None:
     """Replaces `on_left` after the end."""
-
-
-def _resumed(sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
-    """The rest of a wait that has begun; the sender sees how it ends."""
-    throw = getattr(sending, "throw", None)
-    while True:
-        try:
-            try:
-                yield waits_for
-            except BaseException as error:
-                if throw is None:
-                    raise
-                waits_for = throw(error)
-            else:
-                waits_for = next(sending)
-        except StopIteration:
-            return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 if TYPE_CHECKING:
     from torvyn import manifest
@@ -35,6 +35,13 @@ class ServerSettings:
     admission_wait_s: float = 2.0
     """How long a request waits for admission before it is rejected."""
     body_timeout_s: float = 30.0
+    head_timeout_s: float = 10.0
+    """How long the head of a request may take, and a TLS handshake."""
+    keep_alive_s: float = 75.0
+    """How long a connection may stay open between two requests. Load balancers keep theirs for up
+    to 60 s, and must be the ones that close."""
+    wire: Literal["granian", "native"] = "granian"
+    """What carries the bytes."""
     chunk_tokens: int = 16
     chunk_bytes: int = 4 * KiB
     """Tokens that are ready together are sent together, up to these limits; the first at once."""
@@ -58,6 +65,8 @@ class ServerSettings:
             heartbeat_s=settings["serve.heartbeat"],
             write_timeout_s=settings["serve.write_timeout"],
             shutdown_grace_s=settings["serve.shutdown_grace"],
+            keep_alive_s=settings["serve.keep_alive"],
+            wire=settings["serve.wire"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
             session_store=path_of(settings, "serve.session_store", folder) or None,

@@ -16,6 +16,8 @@ class WholeAnswer(Call):
 
     async def run(self) -> None:
         self.watch()
+        # Nothing can be sent before the answer is complete that would show whether it still reads.
+        self.wire.when_half_closed(self.leave)
         try:
             if self.pace is not None:
                 await self.pause(self.pace.debt_s())
@@ -23,6 +25,7 @@ class WholeAnswer(Call):
             if self.pace is not None:
                 await self.pause(self.pace.spend(completion.usage.completion_tokens))
         finally:
+            self.wire.when_half_closed(None)
             self.unwatch()
         if self.is_left:
             return

@@ -1,7 +1,7 @@
 """Wires: where the frames of one answer go, and whether the client is still connected.
 
-A wire knows how its transport encodes and sends frames, not when. `pack` and `send` are separate so
-that a chunk needs no extra coroutine.
+A wire knows how its transport encodes and sends frames, not when. A chunk that need not wait needs
+no coroutine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, Framing
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.http.exchange import HttpExchange
+from torvyn.transport.http.exchange import HttpExchange, TextPoster
 
 if TYPE_CHECKING:
     from torvyn.protocol.proto_encoder import ProtoEncoder
@@ -22,14 +22,12 @@ KINDS: Final[dict[Framing, str]] = {
     "sse": "text/event-stream; charset=utf-8",
     "lines": "application/x-ndjson",
 }
-_BODY: Final = "http.response.body"
 
 
 class Wire(ABC):
-    """The connection of one answer. `send` waits while the client is slow, and raises `OSError`
-    when it has left."""
+    """The connection of one answer."""
 
-    __slots__ = ("caller", "path", "peer", "request_id", "send")
+    __slots__ = ("caller", "path", "peer", "request_id")
 
     is_watched: ClassVar[bool] = True
     """A client reads it: it gets heartbeats and has a write timeout."""
@@ -38,13 +36,11 @@ class Wire(ABC):
         self,
         request_id: str,
         caller: Caller,
-        send: Callable[[Any], Awaitable[None]],
         path: str = "",
         peer: str | None = None,
     ) -> None:
         self.request_id = request_id
         self.caller = caller
-        self.send = send
         self.path = path
         """The route of the request."""
         self.peer = peer
@@ -55,8 +51,9 @@ class Wire(ABC):
         """The encoder for its frames."""
 
     @abstractmethod
-    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
-        """The frames as one message for `send`."""
+    def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
+        """Sends the frames; returns what remains to wait for, if anything, while the client is
+        slow. Either raises `OSError` when the client has left."""
 
     @abstractmethod
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
@@ -70,6 +67,14 @@ class Wire(ABC):
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has left."""
+
+    def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
+        """A function that encodes new text and posts it, for the answer of that encoder."""
+        return lambda text, index, kind: self.post((encoder.text(text, index, kind),))
+
+    def when_half_closed(self, act: Callable[[], None] | None) -> None:
+        """Calls it when the client sends no more, where the transport tells."""
+        return
 
     def bind(self, id: str) -> None:
         """Sets the id of the answer."""
@@ -91,16 +96,22 @@ class HttpWire(Wire):
     __slots__ = ("exchange", "framing")
 
     def __init__(self, exchange: HttpExchange, framing: Framing = "sse") -> None:
-        super().__init__(exchange.id, exchange.caller, exchange.send, exchange.path, exchange.peer)
+        super().__init__(exchange.id, exchange.caller, exchange.path, exchange.peer)
         self.exchange = exchange
         self.framing = framing
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
         return Encoder(dialect, self.framing, **identity)
 
-    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
-        data = frames[0] if len(frames) == 1 else b"".join(frames)
-        return {"type": _BODY, "body": data, "more_body": not is_last}
+    def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
+        return self.exchange.post(frames[0] if len(frames) == 1 else b"".join(frames), is_last)
+
+    def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
+        assert isinstance(encoder, Encoder)
+        return self.exchange.text_poster(encoder)
+
+    def when_half_closed(self, act: Callable[[], None] | None) -> None:
+        self.exchange.when_half_closed(act)
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         if self.framing == "lines":

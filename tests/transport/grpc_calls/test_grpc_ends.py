@@ -18,8 +18,8 @@ from torvyn.engine import Scripted
 from torvyn.errors import MissingError
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame
 from torvyn.transport import ServerSettings, app
-from torvyn.transport.listener import server as server_module
 from torvyn.transport.listener.server import Server
+from torvyn.transport.listener.sockets import SEND_BYTES
 
 Code = grpc.StatusCode
 
@@ -164,7 +164,7 @@ def test_connections_inherit_what_the_socket_was_given() -> None:
             assert sock.recv(1)  # its settings: the other end is there
             accepted = peer_of(sock.getsockname()[1])
 
-    assert accepted["sndbuf"] == 2 * server_module._SEND_BYTES
+    assert accepted["sndbuf"] == 2 * SEND_BYTES
 
 
 def test_a_slow_reader_gets_everything_in_order() -> None:

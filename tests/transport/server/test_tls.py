@@ -17,6 +17,8 @@ from torvyn.errors import TorvynError
 from torvyn.transport import ServerSettings
 from torvyn.transport.listener import tls
 
+WIRES = ("granian", "native")
+
 trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
 httpx = pytest.importorskip("httpx", reason="TLS is not tested: pip install 'httpx[http2]'")
 
@@ -74,7 +76,7 @@ def test_a_client_without_tls_gets_nothing(files: Files) -> None:
 
 def _unusable(**paths: str) -> str:
     with pytest.raises(TorvynError) as caught:
-        tls.options(ServerSettings(**paths))
+        tls.certificate(ServerSettings(**paths))
     assert caught.value.code == "transport.tls-unusable"
     return caught.value.message
 

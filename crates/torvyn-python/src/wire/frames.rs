@@ -107,12 +107,8 @@ impl FrameEncoder {
         logprobs: Option<&str>,
         seq: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let kind = kind_of(kind)?;
-        let text = self.line.joined(text, index)?;
-        let Some(text) = text else { return Ok(PyBytes::new(py, b"")) };
-        let encoder = &self.line.encoder;
-        let seq = encoder.number(seq);
-        Ok(written(py, |out| encoder.text(seq, index, kind, &text, logprobs, out)))
+        let write = self.line.text_writer(text, index, kind, logprobs, seq)?;
+        Ok(written(py, write))
     }
 
     /// A piece of a tool call: its index, id, name and arguments.
@@ -209,6 +205,25 @@ impl Line {
             return Ok(());
         }
         Err(PyValueError::new_err(format!("choice {index} is out of range: the answer has {choices}")))
+    }
+
+    /// Writes a frame with new text, when it is called.
+    #[inline]
+    pub fn text_writer<'a>(
+        &'a self,
+        text: &'a Bound<'_, PyString>,
+        index: u32,
+        kind: &str,
+        logprobs: Option<&'a str>,
+        seq: Option<u64>,
+    ) -> PyResult<impl FnOnce(&mut Vec<u8>) + 'a> {
+        let kind = kind_of(kind)?;
+        let text = self.joined(text, index)?;
+        Ok(move |out: &mut Vec<u8>| {
+            if let Some(text) = text {
+                self.encoder.text(self.encoder.number(seq), index, kind, &text, logprobs, out);
+            }
+        })
     }
 
     /// The text with a waiting half in front, and without one at its end; None if there is nothing to send.

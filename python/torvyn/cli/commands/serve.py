@@ -114,7 +114,7 @@ def _server_settings(screen: Screen, file: Manifest, values: Settings) -> Server
     from torvyn.transport.listener import tls
 
     settings = ServerSettings.of(values, Path(file.file).parent, secrets=screen.secrets)
-    is_secured = bool(tls.options(settings))
+    is_secured = tls.certificate(settings) is not None
     warnings = tls.warnings(settings)
     if settings.keys and not key_file.read(Path(settings.keys)).keys:
         warnings.append(f"`{settings.keys}` contains no keys, so all requests are rejected")

@@ -9,6 +9,7 @@ from torvyn.manifest import records
 from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
 
 AUDITS: Final = ("none", "stdout", "file")
+WIRES: Final = ("granian", "native")
 EXPORTERS: Final = ("none", "otlp-http", "otlp-grpc")
 LEVELS: Final = Observability.texts()
 GUEST_INIT_TIMEOUT_S: Final = 5.0
@@ -164,6 +165,20 @@ SERVE: Final = Table(
         duration("write_timeout", "How long a client may stop reading a stream.", 30.0),
         duration(
             "shutdown_grace", "How long open streams may continue when the server shuts down.", 10.0
+        ),
+        duration(
+            "keep_alive",
+            "How long a connection may stay open between two requests. Keep it longer than that of "
+            "a load balancer in front.",
+            75.0,
+        ),
+        Key(
+            "wire",
+            "string",
+            "What carries the bytes: `granian`, or `native`, which is faster and has no WebSockets "
+            "yet.",
+            default="granian",
+            choices=WIRES,
         ),
         size("max_body", "The largest request body.", MiB),
         Key(

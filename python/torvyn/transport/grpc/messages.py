@@ -10,7 +10,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from torvyn.transport.http.exchange import parse_json
+from torvyn.transport.http.json_body import parse_json
 from torvyn.transport.rejection import Rejection, bad_message
 from torvyn.transport.request_body import invalid
 

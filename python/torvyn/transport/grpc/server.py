@@ -104,16 +104,16 @@ class GrpcServer:
     def _bind(self, address: str) -> int:
         import grpc
 
-        options = tls.options(self._settings)
-        if not options:
+        certificate = tls.certificate(self._settings)
+        if certificate is None:
             return int(self._server.add_insecure_port(address))
-        pair = (options["ssl_key"].read_bytes(), options["ssl_cert"].read_bytes())
-        credentials = grpc.ssl_server_credentials([pair])
+        chain, key = certificate.read()
+        credentials = grpc.ssl_server_credentials([(key, chain)])
         return int(self._server.add_secure_port(address, credentials))
 
     def _set_socket_options(self) -> None:
         """Sets the socket options that HTTP's sockets have."""
-        from torvyn.transport.listener.server import set_socket_options
+        from torvyn.transport.listener.sockets import set_socket_options
 
         for sock in _listening_sockets(self.port):
             with sock:

@@ -7,11 +7,12 @@ sending it even if the task that sends is cancelled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
 
+from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.protocol.encoder import Dialect
 from torvyn.protocol.openai.surrogate_pairs import encodable
 from torvyn.protocol.proto_encoder import PrefixedFrame, ProtoEncoder, message_from_json, messages
@@ -94,7 +95,7 @@ class GrpcWire(Wire):
     __slots__ = ("_writer", "has_ended", "summary")
 
     def __init__(self, writer: CallWriter, request_id: str, caller: Caller, **context: Any) -> None:
-        super().__init__(request_id, caller, writer.write, **context)
+        super().__init__(request_id, caller, **context)
         self._writer = writer
         self.summary: Mapping[str, Any] = {}
         """Of the answer, for the request log."""
@@ -104,9 +105,9 @@ class GrpcWire(Wire):
     def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:
         return ProtoEncoder(**identity)
 
-    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> list[bytes]:
+    def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
         self.has_ended = is_last
-        return list(messages(frames))
+        return begin_wait(self._writer.write(list(messages(frames))))
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return message_from_json(frame, event_id.rpartition("-")[0])
@@ -128,14 +129,14 @@ class GrpcChannel(Channel):
     __slots__ = ("_writer",)
 
     def __init__(self, writer: CallWriter, request_id: str, caller: Caller, **context: Any) -> None:
-        super().__init__(request_id, caller, writer.write, **context)
+        super().__init__(request_id, caller, **context)
         self._writer = writer
 
     def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:
         return ProtoEncoder(**identity)
 
-    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> list[bytes]:
-        return list(messages(frames))
+    def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
+        return begin_wait(self._writer.write(list(messages(frames))))
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return message_from_json(frame, event_id.rpartition("-")[0])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from torvyn.protocol import traceparent
 from torvyn.transport.http import routes
-from torvyn.transport.http.exchange import ClientDisconnected, HttpExchange, Receive, Scope, Send
+from torvyn.transport.http.exchange import ClientDisconnected, HttpExchange
 from torvyn.transport.rejection import (
     Rejection,
     openai_error_body,
@@ -35,21 +35,19 @@ class HttpEndpoint:
         host_check: HostCheck,
         authenticator: Authenticator,
         request_log: RequestLog,
-        sample_rate: float,
     ) -> None:
         self._router = router
         self._errors = errors
         self._host_check = host_check
         self._authenticator = authenticator
         self._request_log = request_log
-        self._sample_rate = sample_rate
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = HttpExchange(scope, receive, send, self._sample_rate)
+    async def handle(self, exchange: HttpExchange) -> None:
         started_s = time.perf_counter()
         route = "unknown"
         before = traceparent.CURRENT.set(exchange.trace)
         try:
+            exchange.check()
             self._host_check.check(exchange.headers)
             if not routes.is_public(exchange.path):
                 exchange.caller = self._authenticator.identify(

@@ -56,11 +56,13 @@ class Router:
             message = f"the route {exchange.path[:100]!r} does not exist"
             hint = "`/openapi.json` lists the routes"
             raise Rejection(404, "transport.route-unknown", message, hint=hint)
-        if exchange.method not in methods:
-            allowed = ", ".join(methods)
+        # The server below sends the head of what GET would answer.
+        method = "GET" if exchange.method == "HEAD" else exchange.method
+        if method not in methods:
+            allowed = ", ".join(["HEAD", *methods] if "GET" in methods else methods)
             message = f"`{path}` takes {allowed}, not {exchange.method[:16]}"
             raise Rejection(405, "transport.method-refused", message, headers={"allow": allowed})
-        return path, methods[exchange.method]
+        return path, methods[method]
 
 
 def is_public(path: str) -> bool:

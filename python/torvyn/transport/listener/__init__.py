@@ -1,6 +1,9 @@
 """The application on its sockets.
 
-server       sockets, signals, shutdown
-tls          certificates
-idle_reaper  closes connections that send no request, on every port
+server            signals, start and shutdown
+sockets           listening sockets and their options
+native_listener   the native wire, on the loop of the application
+granian_listener  granian, on threads of its own
+tls               certificates
+idle_reaper       closes connections that send no request, where the server below does not
 """

@@ -1,22 +1,34 @@
-"""TLS: certificate files -> granian's options, with an error that says what is wrong with them."""
+"""TLS: the files of a certificate, with an error that says what is wrong with them."""
 
 from __future__ import annotations
 
 import os
 import ssl
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport.settings import ServerSettings
 
 
-def options(settings: ServerSettings) -> dict[str, Any]:
-    """For granian's server; empty without a certificate. ALPN negotiates HTTP/2."""
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The paths of a certificate, with its issuers, and of its private key."""
+
+    chain: str
+    key: str
+
+    def read(self) -> tuple[bytes, bytes]:
+        return Path(self.chain).read_bytes(), Path(self.key).read_bytes()
+
+
+def certificate(settings: ServerSettings) -> Certificate | None:
+    """None: the server uses no TLS."""
     cert, key = settings.tls_cert, settings.tls_key
     if not cert and not key:
-        return {}
+        return None
     if not cert or not key:
         missing, present = ("tls_key", "tls_cert") if cert else ("tls_cert", "tls_key")
         raise UsageError(
@@ -27,7 +39,7 @@ def options(settings: ServerSettings) -> dict[str, Any]:
     for path, what in ((cert, "certificate"), (key, "private key")):
         _check_readable(path, what)
     _check_pair(cert, key)
-    return {"ssl_cert": Path(cert), "ssl_key": Path(key), "ssl_protocol_min": "tls1.2"}
+    return Certificate(cert, key)
 
 
 def warnings(settings: ServerSettings) -> list[str]:
@@ -51,7 +63,7 @@ def _check_readable(path: str, what: str) -> None:
 
 
 def _check_pair(cert: str, key: str) -> None:
-    """Loads the pair with OpenSSL: granian would fail on its own thread, with a short message."""
+    """Loads the pair with OpenSSL: a server below would only say that it failed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key, password=_no_password)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.rejection import Rejection
@@ -21,18 +22,16 @@ from torvyn.transport.wire import Wire
 if TYPE_CHECKING:
     from torvyn.protocol.proto_encoder import ProtoEncoder
 
-Packed = tuple[Sequence[bytes], bool]
-
 
 class Channel(Wire):
-    """`pack` takes one frame. `send` completes even if its caller is cancelled: interrupting an
-    engine cancels the task that reads it, which may be sending at that moment."""
+    """`post` takes one frame, and completes even if its caller is cancelled: interrupting an engine
+    cancels the task that reads it, which may be sending at that moment."""
 
     __slots__ = ()
 
     @abstractmethod
     def abandon_sends(self) -> None:
-        """The client has left: ends every `send` that waits."""
+        """The client has left: ends every `post` that waits."""
 
     @abstractmethod
     def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
@@ -80,9 +79,7 @@ class ChannelStream(Wire):
     ) -> None:
         """Calls `on_credit_timeout` if the client grants no credit for that long, and
         `on_last_frame` before it sends the last frame."""
-        super().__init__(
-            channel.request_id, channel.caller, self._send_frames, channel.path, channel.peer
-        )
+        super().__init__(channel.request_id, channel.caller, channel.path, channel.peer)
         self.stream_id = stream_id
         self.answer_id: str | None = None
         """None until the answer has started, and for observers."""
@@ -108,8 +105,8 @@ class ChannelStream(Wire):
         self._epoch = identity.get("epoch", "")
         return self._channel.encoder(dialect, **identity)
 
-    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Packed:
-        return frames, is_last
+    def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
+        return begin_wait(self._send_frames(frames, is_last))
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return self._channel.encode_stored(frame, event_id)
@@ -139,8 +136,7 @@ class ChannelStream(Wire):
             if self._granted is not None:
                 self._granted.set()
 
-    async def _send_frames(self, packed: Packed) -> None:
-        frames, is_last = packed
+    async def _send_frames(self, frames: Sequence[bytes], is_last: bool) -> None:
         unsent = self._unsent
         unsent.extend(frames)
         if is_last:

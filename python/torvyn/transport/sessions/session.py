@@ -8,9 +8,10 @@ that no client resumes is ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.rejection import Rejection
@@ -185,7 +186,7 @@ class SessionWire(Wire):
     __slots__ = ("_is_resumed", "_session")
 
     def __init__(self, request_id: str, session: Session, peer: str | None = None) -> None:
-        super().__init__(request_id, session.caller, self._add, "/v1/streams", peer)
+        super().__init__(request_id, session.caller, "/v1/streams", peer)
         self._session = session
         self._is_resumed = session.buffer.start is not None
 
@@ -195,8 +196,8 @@ class SessionWire(Wire):
             encoder.meta("{}", self._session.buffer.next - 1)  # continues the numbers
         return encoder
 
-    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
-        return frames
+    def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
+        return begin_wait(self._add(frames))
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return frame

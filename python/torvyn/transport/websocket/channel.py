@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.protocol.encoder import Dialect, Encoder, to_json
-from torvyn.transport.http.exchange import HttpExchange, Message
+from torvyn.transport.http.asgi_exchange import AsgiExchange, Message
 from torvyn.transport.multiplex.channel import Channel
 
 PATH: Final = "/v1/ws"
@@ -16,8 +17,8 @@ PATH: Final = "/v1/ws"
 class SocketChannel(Channel):
     __slots__ = ("_exchange", "_protocol", "_waiters")
 
-    def __init__(self, exchange: HttpExchange, protocol: str | None) -> None:
-        super().__init__(exchange.id, exchange.caller, self._send_message, PATH, exchange.peer)
+    def __init__(self, exchange: AsgiExchange, protocol: str | None) -> None:
+        super().__init__(exchange.id, exchange.caller, PATH, exchange.peer)
         self._exchange = exchange
         self._protocol = protocol
         self._waiters: dict[asyncio.Future[None], asyncio.Future[None]] = {}
@@ -42,8 +43,9 @@ class SocketChannel(Channel):
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
         return Encoder(dialect, "json", **identity)
 
-    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Message:
-        return {"type": "websocket.send", "text": frames[0].decode()}
+    def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
+        message = {"type": "websocket.send", "text": frames[0].decode()}
+        return begin_wait(self._send_message(message))
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return frame

@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.protocol import traceparent
-from torvyn.transport.http.exchange import HttpExchange, Message, Receive, Scope, Send
+from torvyn.transport.http.asgi_exchange import AsgiExchange, Message, Receive, Scope, Send
+from torvyn.transport.http.exchange import HttpExchange
 from torvyn.transport.multiplex.multiplexer import Multiplexer
 from torvyn.transport.rejection import Rejection, status_of, torvyn_error_body
 from torvyn.transport.websocket.channel import PATH, SocketChannel
@@ -56,7 +57,7 @@ class WebSocketEndpoint:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         started_s = time.perf_counter()
-        exchange = HttpExchange({**scope, "method": "GET"}, receive, send)
+        exchange = AsgiExchange({**scope, "method": "GET"}, receive, send)
         await receive()
         try:
             self._admit(exchange)
@@ -77,7 +78,7 @@ class WebSocketEndpoint:
             peer=exchange.peer,
         )
 
-    def _admit(self, exchange: HttpExchange) -> None:
+    def _admit(self, exchange: AsgiExchange) -> None:
         self._host_check.check(exchange.headers)
         exchange.caller = self._authenticator.identify(
             exchange.headers, request_id=exchange.id, peer=exchange.peer
@@ -89,7 +90,7 @@ class WebSocketEndpoint:
         running.check_accepting()
         running.channels.check(exchange.caller, self._dispatcher.settings.max_streams)
 
-    async def _deny(self, scope: Scope, exchange: HttpExchange, raised: Exception) -> None:
+    async def _deny(self, scope: Scope, exchange: AsgiExchange, raised: Exception) -> None:
         """Sends a status and an error where the server below can; closes the socket elsewhere."""
         error, message = self._dispatcher.errors.report(raised, exchange.id)
         exchange.status = status_of(error)
@@ -105,7 +106,7 @@ class WebSocketEndpoint:
         headers = error.headers if isinstance(error, Rejection) else {}
         await exchange.answer(torvyn_error_body(error, message), exchange.status, headers=headers)
 
-    async def _serve(self, exchange: HttpExchange, protocol: str | None) -> None:
+    async def _serve(self, exchange: AsgiExchange, protocol: str | None) -> None:
         header = exchange.headers.get("traceparent")
         new_trace = partial(traceparent.begin, header, self._sample_rate)
         multiplexer = Multiplexer(self._dispatcher, SocketChannel(exchange, protocol), new_trace)

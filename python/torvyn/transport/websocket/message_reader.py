@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from torvyn.transport.http.exchange import Receive, parse_object
+from torvyn.transport.http.asgi_exchange import Receive
+from torvyn.transport.http.json_body import parse_object
 from torvyn.transport.rejection import Rejection
 
 if TYPE_CHECKING:

@@ -1,0 +1,202 @@
+//! One request and its answer, for Python.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyConnectionResetError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use torvyn_wire::http::header::{HeaderName, HeaderValue};
+use torvyn_wire::http::{HeaderMap, Response, StatusCode, Version, response};
+use torvyn_wire::{BodyError, Exchange};
+
+use super::Driven;
+use crate::wire::frames::FrameEncoder;
+
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct WireExchange {
+    exchange: Box<Exchange>,
+    driven: Arc<Driven>,
+}
+
+impl WireExchange {
+    pub fn new(exchange: Box<Exchange>, driven: Arc<Driven>) -> Self {
+        Self { exchange, driven }
+    }
+
+    fn appended(&self, append: impl FnOnce() -> bool) -> PyResult<bool> {
+        if !self.driven.after(append) {
+            return Err(PyConnectionResetError::new_err("the client has left"));
+        }
+        Ok(!self.exchange.answer.must_wait())
+    }
+}
+
+#[pymethods]
+impl WireExchange {
+    #[getter]
+    fn id(&self) -> u64 {
+        self.exchange.answer.id
+    }
+
+    #[getter]
+    fn method(&self) -> &str {
+        self.exchange.head.method.as_str()
+    }
+
+    /// As the client has sent it.
+    #[getter]
+    fn path(&self) -> &str {
+        self.exchange.head.uri.path()
+    }
+
+    #[getter]
+    fn query(&self) -> &str {
+        self.exchange.head.uri.query().unwrap_or("")
+    }
+
+    /// The host that the target of the request names, if it names one.
+    #[getter]
+    fn authority(&self) -> Option<&str> {
+        self.exchange.head.uri.authority().map(|authority| authority.as_str())
+    }
+
+    #[getter]
+    fn is_http2(&self) -> bool {
+        self.exchange.head.version == Version::HTTP_2
+    }
+
+    #[getter]
+    fn is_tls(&self) -> bool {
+        self.exchange.is_tls
+    }
+
+    /// The address of the client.
+    #[getter]
+    fn peer(&self) -> String {
+        self.exchange.peer.ip().to_string()
+    }
+
+    /// By lower-case names. A repeated header is one list.
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let headers = PyDict::new(py);
+        for name in self.exchange.head.headers.keys() {
+            let values: Vec<String> = self
+                .exchange
+                .head
+                .headers
+                .get_all(name)
+                .iter()
+                .map(|value| latin1(value.as_bytes()))
+                .collect();
+            headers.set_item(PyString::intern(py, name.as_str()), values.join(", "))?;
+        }
+        Ok(headers)
+    }
+
+    /// How many `Host` headers there are.
+    #[getter]
+    fn hosts(&self) -> usize {
+        self.exchange.head.headers.get_all("host").iter().count()
+    }
+
+    #[getter]
+    fn body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.exchange.body.as_deref().unwrap_or_default())
+    }
+
+    /// Why the body is not there: `too-large`, `slow`, `refused` or `malformed`.
+    #[getter]
+    fn body_error(&self) -> Option<&'static str> {
+        self.exchange.body.as_ref().err().map(|error| match error {
+            BodyError::TooLarge => "too-large",
+            BodyError::Slow => "slow",
+            BodyError::Refused => "refused",
+            BodyError::Malformed => "malformed",
+            BodyError::Left => "left",
+        })
+    }
+
+    /// Sends the head of an answer that is appended to.
+    fn begin(&self, status: u16, headers: Vec<(String, String)>) -> PyResult<()> {
+        let head = head(status, &headers)?;
+        self.driven.after(|| self.exchange.answer.begin(head));
+        Ok(())
+    }
+
+    /// Sends a whole answer.
+    fn respond(&self, status: u16, headers: Vec<(String, String)>, body: &[u8]) -> PyResult<()> {
+        let head = head(status, &headers)?;
+        let body = body.to_vec().into();
+        self.driven.after(|| self.exchange.answer.respond(head, body));
+        Ok(())
+    }
+
+    /// False: wait until there is room. Raises `ConnectionResetError` when the client has left.
+    fn append(&self, data: &[u8]) -> PyResult<bool> {
+        self.appended(|| self.exchange.answer.append(data))
+    }
+
+    /// `append` of a frame with new text, which is encoded where it waits to be sent.
+    fn append_text(
+        &self,
+        encoder: &FrameEncoder,
+        text: &Bound<'_, PyString>,
+        index: u32,
+        kind: &str,
+    ) -> PyResult<bool> {
+        let write = encoder.line.text_writer(text, index, kind, None, None)?;
+        self.appended(|| self.exchange.answer.append_with(write))
+    }
+
+    /// The answer is complete.
+    #[pyo3(signature = (trailers=None))]
+    fn finish(&self, trailers: Option<Vec<(String, String)>>) -> PyResult<()> {
+        let trailers = trailers.map(|pairs| header_map(&pairs)).transpose()?;
+        self.driven.after(|| self.exchange.answer.finish(trailers));
+        Ok(())
+    }
+
+    /// Ends the answer as broken.
+    fn abort(&self) {
+        self.driven.after(|| self.exchange.abort());
+    }
+
+    /// The request was handled: an answer that is not complete is broken.
+    fn abort_unless_finished(&self) {
+        if !self.exchange.answer.is_finished() {
+            self.abort();
+        }
+    }
+
+    #[getter]
+    fn is_left(&self) -> bool {
+        self.exchange.answer.is_left()
+    }
+}
+
+fn head(status: u16, headers: &[(String, String)]) -> PyResult<response::Parts> {
+    let status = StatusCode::from_u16(status).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let (mut parts, ()) = Response::new(()).into_parts();
+    parts.status = status;
+    parts.headers = header_map(headers)?;
+    Ok(parts)
+}
+
+fn header_map(pairs: &[(String, String)]) -> PyResult<HeaderMap> {
+    let mut map = HeaderMap::with_capacity(pairs.len());
+    for (name, value) in pairs {
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        // One byte per character, as HTTP has it.
+        let bytes: Vec<u8> =
+            value.chars().map(|character| u8::try_from(character as u32).unwrap_or(b'?')).collect();
+        let value =
+            HeaderValue::from_bytes(&bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
+}

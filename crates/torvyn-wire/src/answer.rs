@@ -1,0 +1,293 @@
+//! One answer on its way: its head, and an outbox between whoever produces it and the connection that sends it.
+//!
+//! The outbox is empty while nothing waits. At its capacity the producer waits until the connection has taken it.
+//!
+//! What comes after a pause is sent at once. What follows within `TOGETHER` is sent together after that time: a client
+//! sees no difference, and a write costs as much as everything else that is done for a token.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::response::Parts;
+use http::{HeaderMap, Response};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::events::{Event, Events};
+use crate::reactor::{Handle, lock};
+
+pub const CAPACITY: usize = 32 * 1024;
+/// How much a connection takes at once: what it has taken is in memory beside what waits.
+const TAKEN_BYTES: usize = 8 * 1024;
+const TOGETHER: Duration = Duration::from_millis(5);
+/// So much is not kept to be sent together with more.
+const TOGETHER_BYTES: usize = 4 * 1024;
+
+#[derive(Default)]
+struct State {
+    head: Option<Parts>,
+    whole: Option<Bytes>,
+    /// What waits in front of the buffer, because not all of it was taken.
+    rest: Bytes,
+    buffer: Vec<u8>,
+    trailers: Option<HeaderMap>,
+    is_finished: bool,
+    is_left: bool,
+    is_aborted: bool,
+    wants_room: bool,
+    /// When a part of the body was last taken.
+    taken_at: Option<Instant>,
+    /// Whether a timer wakes the connection.
+    is_timed: bool,
+    /// The connection, which waits for the head or for more of the body.
+    sender: Option<Waker>,
+    /// The task of an HTTP/2 stream, which ends when the answer is aborted.
+    stream: Option<Waker>,
+}
+
+impl State {
+    fn waiting_bytes(&self) -> usize {
+        self.rest.len() + self.buffer.len()
+    }
+
+    fn discard(&mut self) {
+        self.rest = Bytes::new();
+        self.buffer = Vec::new();
+    }
+
+    /// The next part of what waits. The last part takes the memory along: an idle outbox has none.
+    fn next_part(&mut self) -> Bytes {
+        if self.rest.is_empty() {
+            self.rest = Bytes::from(std::mem::take(&mut self.buffer));
+        }
+        let count = self.rest.len().min(TAKEN_BYTES);
+        self.rest.split_to(count)
+    }
+
+    fn wake(&mut self) {
+        if let Some(sender) = self.sender.take() {
+            sender.wake();
+        }
+    }
+}
+
+pub struct Answer {
+    pub id: u64,
+    state: Mutex<State>,
+    events: Arc<Events>,
+    handle: Arc<Handle>,
+}
+
+impl Answer {
+    pub fn new(id: u64, events: Arc<Events>, handle: Arc<Handle>) -> Arc<Self> {
+        Arc::new(Self { id, state: Mutex::default(), events, handle })
+    }
+
+    // For the producer
+
+    /// The head, before what is appended.
+    pub fn begin(&self, head: Parts) {
+        let mut state = lock(&self.state);
+        state.head = Some(head);
+        state.wake();
+    }
+
+    /// The whole answer.
+    pub fn respond(&self, head: Parts, body: Bytes) {
+        let mut state = lock(&self.state);
+        state.head = Some(head);
+        state.whole = Some(body);
+        state.is_finished = true;
+        state.wake();
+    }
+
+    /// Appends what `write` writes. False: nobody reads it any more.
+    pub fn append_with(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let mut state = lock(&self.state);
+        if state.is_left || state.is_finished || state.is_aborted {
+            return false;
+        }
+        write(&mut state.buffer);
+        self.wake_in_time(&mut state);
+        true
+    }
+
+    fn wake_in_time(&self, state: &mut State) {
+        let due = state.taken_at.map(|at| at + TOGETHER).filter(|due| Instant::now() < *due);
+        match (due, &state.sender) {
+            (Some(due), Some(sender)) if state.waiting_bytes() < TOGETHER_BYTES => {
+                if !std::mem::replace(&mut state.is_timed, true) {
+                    self.handle.wake_at(due, sender.clone());
+                }
+            }
+            _ => state.wake(),
+        }
+    }
+
+    pub fn append(&self, data: &[u8]) -> bool {
+        self.append_with(|buffer| buffer.extend_from_slice(data))
+    }
+
+    /// Whether the producer must wait for room; if so, an event tells when there is some.
+    pub fn must_wait(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.wants_room = !state.is_left && state.waiting_bytes() >= CAPACITY;
+        state.wants_room
+    }
+
+    /// No more follows, except trailers.
+    pub fn finish(&self, trailers: Option<HeaderMap>) {
+        let mut state = lock(&self.state);
+        state.is_finished = true;
+        state.trailers = trailers;
+        state.wake();
+    }
+
+    /// Drops what waits and ends the answer as broken.
+    pub fn abort(&self) {
+        let mut state = lock(&self.state);
+        state.is_aborted = true;
+        state.discard();
+        state.wake();
+        if let Some(stream) = state.stream.take() {
+            stream.wake();
+        }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        lock(&self.state).is_finished
+    }
+
+    pub fn is_left(&self) -> bool {
+        lock(&self.state).is_left
+    }
+
+    // For the connection
+
+    pub fn poll_head(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Response<AnswerBody>, Aborted>> {
+        let mut state = lock(&self.state);
+        if state.is_aborted {
+            return Poll::Ready(Err(Aborted));
+        }
+        let Some(head) = state.head.take() else {
+            state.sender = Some(context.waker().clone());
+            return Poll::Pending;
+        };
+        let whole = state.whole.take();
+        let body = AnswerBody { answer: self.clone(), is_whole: whole.is_some(), whole, guard: None };
+        Poll::Ready(Ok(Response::from_parts(head, body)))
+    }
+
+    /// Whether it was aborted; if not, the task is woken when it is.
+    pub fn poll_aborted(&self, context: &mut Context<'_>) -> bool {
+        let mut state = lock(&self.state);
+        state.stream = Some(context.waker().clone());
+        state.is_aborted
+    }
+
+    pub fn half_close(&self) {
+        self.events.push(Event::HalfClosed(self.id));
+    }
+
+    /// The connection sends no more of it.
+    pub fn leave(&self) {
+        let mut state = lock(&self.state);
+        let is_over = state.is_finished && state.waiting_bytes() == 0;
+        if std::mem::replace(&mut state.is_left, true) {
+            return;
+        }
+        state.discard();
+        drop(state);
+        if !is_over {
+            self.events.push(Event::Left(self.id));
+        }
+    }
+
+    fn take(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+        let mut state = lock(&self.state);
+        if state.is_aborted {
+            return Poll::Ready(Some(Err(Aborted)));
+        }
+        if state.waiting_bytes() > 0 {
+            state.taken_at = Some(Instant::now());
+            state.is_timed = false;
+            let part = state.next_part();
+            if state.wants_room && state.waiting_bytes() <= CAPACITY / 2 {
+                state.wants_room = false;
+                self.events.push(Event::Room(self.id));
+            }
+            return Poll::Ready(Some(Ok(Frame::data(part))));
+        }
+        if let Some(trailers) = state.trailers.take() {
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        }
+        if state.is_finished {
+            return Poll::Ready(None);
+        }
+        state.sender = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_end(&self) -> bool {
+        let state = lock(&self.state);
+        state.is_finished && state.waiting_bytes() == 0 && state.trailers.is_none()
+    }
+}
+
+/// The producer has aborted the answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer was aborted")]
+pub struct Aborted;
+
+/// The body of an answer, as hyper takes it.
+pub struct AnswerBody {
+    answer: Arc<Answer>,
+    is_whole: bool,
+    whole: Option<Bytes>,
+    guard: Option<Box<dyn Send + Sync>>,
+}
+
+impl AnswerBody {
+    /// Keeps `guard` until the body is sent or dropped.
+    pub fn keep(&mut self, guard: impl Send + Sync + 'static) {
+        self.guard = Some(Box::new(guard));
+    }
+
+    pub fn whole_bytes(&self) -> usize {
+        self.whole.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Aborted;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+        if self.is_whole {
+            return Poll::Ready(self.whole.take().map(|data| Ok(Frame::data(data))));
+        }
+        self.answer.take(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        if self.is_whole { self.whole.as_ref().is_none_or(Bytes::is_empty) } else { self.answer.is_end() }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.is_whole { SizeHint::with_exact(self.whole_bytes() as u64) } else { SizeHint::default() }
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.answer.leave();
+    }
+}

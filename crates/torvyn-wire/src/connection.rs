@@ -1,0 +1,162 @@
+//! What is known of one connection: its requests, since when it is idle, and how it ends.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use slab::Slab;
+
+use crate::answer::Answer;
+use crate::options::Options;
+use crate::reactor::{Interest, lock};
+use crate::socket::Line;
+
+struct State {
+    answers: Slab<Arc<Answer>>,
+    requests: u64,
+    idle_since: Instant,
+    /// What had arrived when it became idle.
+    received_before: u64,
+    /// When the first byte of the next head was noticed.
+    head_since: Option<Instant>,
+    is_half_closed: bool,
+    is_stopping: bool,
+    is_reset: bool,
+    task: Option<Waker>,
+}
+
+pub struct Connection {
+    pub line: Arc<Line>,
+    pub peer: SocketAddr,
+    pub is_tls: bool,
+    state: Mutex<State>,
+}
+
+impl Connection {
+    pub fn new(line: Arc<Line>, peer: SocketAddr, is_tls: bool) -> Arc<Self> {
+        let state = State {
+            answers: Slab::new(),
+            requests: 0,
+            idle_since: Instant::now(),
+            received_before: 0,
+            head_since: None,
+            is_half_closed: false,
+            is_stopping: false,
+            is_reset: false,
+            task: None,
+        };
+        Arc::new(Self { line, peer, is_tls, state: Mutex::new(state) })
+    }
+
+    /// A request begins; it ends when the returned value is dropped.
+    pub fn enter(self: &Arc<Self>, answer: Arc<Answer>) -> InFlight {
+        let mut state = lock(&self.state);
+        state.requests += 1;
+        state.head_since = None;
+        let key = state.answers.insert(answer.clone());
+        InFlight { connection: self.clone(), answer, key }
+    }
+
+    /// Closes it without sending the rest.
+    pub fn reset(&self) {
+        self.change(|state| state.is_reset = true);
+    }
+
+    /// Closes it when its requests are answered.
+    pub fn stop(&self) {
+        self.change(|state| state.is_stopping = true);
+    }
+
+    /// Since when it has no request, if it has none.
+    pub fn idle_since(&self) -> Option<Instant> {
+        let state = lock(&self.state);
+        state.answers.is_empty().then_some(state.idle_since)
+    }
+
+    /// Whether it must end now: it was reset by either side.
+    pub fn is_over(&self, context: &mut Context<'_>) -> bool {
+        let mut state = lock(&self.state);
+        if !state.task.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+            state.task = Some(context.waker().clone());
+        }
+        if state.is_reset {
+            self.line.reset_on_close();
+        }
+        state.is_reset || self.line.readiness().is_broken()
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        lock(&self.state).is_stopping
+    }
+
+    /// Tells the requests when the client sends no more, once.
+    pub fn notice_half_close(&self, context: &mut Context<'_>) {
+        let readiness = self.line.readiness();
+        if !readiness.is_read_closed() {
+            readiness.wake_on(Interest::Close, context);
+            return;
+        }
+        let mut state = lock(&self.state);
+        if !std::mem::replace(&mut state.is_half_closed, true) {
+            state.answers.iter().for_each(|(_, answer)| answer.half_close());
+        }
+    }
+
+    pub fn is_half_closed(&self) -> bool {
+        lock(&self.state).is_half_closed
+    }
+
+    /// Whether it has waited too long for a request. A head must be complete soon after its first byte; between two
+    /// requests a client may take its time.
+    pub fn is_expired(&self, options: &Options, is_http2: bool, now: Instant) -> bool {
+        let received = self.line.received();
+        let mut state = lock(&self.state);
+        if !state.answers.is_empty() {
+            return false;
+        }
+        if state.requests == 0 {
+            return now - state.idle_since >= options.head_timeout;
+        }
+        if !is_http2 && received > state.received_before {
+            // Noticed late by at most the time between two looks.
+            let since = *state.head_since.get_or_insert(now);
+            return now - since >= options.head_timeout;
+        }
+        now - state.idle_since >= options.keep_alive
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = lock(&self.state);
+        change(&mut state);
+        if let Some(task) = state.task.take() {
+            task.wake();
+        }
+    }
+}
+
+/// A request that is being answered.
+pub struct InFlight {
+    connection: Arc<Connection>,
+    pub answer: Arc<Answer>,
+    key: usize,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.answer.leave();
+        let mut state = lock(&self.connection.state);
+        state.answers.remove(self.key);
+        if state.answers.is_empty() {
+            state.idle_since = Instant::now();
+            state.received_before = self.connection.line.received();
+            state.head_since = None;
+            // An HTTP/2 connection that drains ends with its last stream.
+            if state.is_stopping
+                && let Some(task) = state.task.take()
+            {
+                task.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The wire of a server: HTTP/1.1 and HTTP/2 over TCP or TLS, on whatever thread drives it.
+//!
+//! - `server`: a listening socket and its connections
+//! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
+//! - `connection`: what is known of one connection
+//! - `service`: a request to an exchange, and its answer back
+//! - `bodies`: request bodies, within limits
+//! - `answer`: the head of an answer and its outbox
+//! - `events`: what the program that answers is told
+//! - `reactor`: sockets, timers and tasks, driven by another event loop
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod bodies;
+mod connection;
+mod events;
+mod exchange;
+mod options;
+mod protocol;
+mod reactor;
+mod server;
+mod service;
+mod socket;
+mod tls;
+mod transport;
+
+pub use answer::{Answer, CAPACITY};
+pub use bodies::BodyError;
+pub use events::{Event, Events};
+pub use exchange::Exchange;
+pub use http;
+pub use options::Options;
+pub use reactor::Reactor;
+pub use server::Server;
+pub use tls::server_config;

@@ -1,0 +1,111 @@
+//! From a request to its answer, as hyper calls it.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+
+use crate::answer::{Aborted, Answer, AnswerBody};
+use crate::bodies::BodyError;
+use crate::connection::Connection;
+use crate::events::Event;
+use crate::exchange::Exchange;
+use crate::reactor::Handle;
+use crate::server::Shared;
+
+/// A larger answer gets a larger buffer in the kernel.
+const LARGE_BYTES: usize = 32 * 1024;
+const LARGE_BUFFER_BYTES: usize = 512 * 1024;
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, Aborted>> + Send>>;
+
+pub struct Service {
+    pub shared: Arc<Shared>,
+    pub connection: Arc<Connection>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Response<AnswerBody>;
+    type Error = Aborted;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        Box::pin(answer(self.shared.clone(), self.connection.clone(), request))
+    }
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+) -> Result<Response<AnswerBody>, Aborted> {
+    let answer = Answer::new(shared.next_id(), shared.events.clone(), shared.handle.clone());
+    let in_flight = connection.enter(answer.clone());
+    STREAM.set(Some(answer.clone()));
+    let (head, body) = request.into_parts();
+    let body = shared.bodies.collect(body, &shared.options, &shared.handle).await;
+    if body == Err(BodyError::Left) {
+        return Err(Aborted);
+    }
+    let (peer, is_tls) = (connection.peer, connection.is_tls);
+    shared.events.push(Event::Request(Box::new(Exchange {
+        head,
+        body,
+        peer,
+        is_tls,
+        answer: answer.clone(),
+        connection: Arc::downgrade(&connection),
+    })));
+    if connection.is_half_closed() {
+        answer.half_close();
+    }
+    let mut response = poll_fn(|context| answer.poll_head(context)).await?;
+    if response.body().whole_bytes() > LARGE_BYTES {
+        connection.line.enlarge_send_buffer(LARGE_BUFFER_BYTES);
+    }
+    response.body_mut().keep(in_flight);
+    Ok(response)
+}
+
+thread_local! {
+    /// The answer of the HTTP/2 stream that is being polled.
+    static STREAM: RefCell<Option<Arc<Answer>>> = const { RefCell::new(None) };
+}
+
+/// Runs the streams of HTTP/2 connections as tasks.
+#[derive(Clone)]
+pub struct StreamExecutor(pub Arc<Handle>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
+    fn execute(&self, stream: F) {
+        self.0.spawn(StreamTask { stream: Box::pin(stream), answer: None });
+    }
+}
+
+/// A stream, which is dropped, and so reset, when its answer is aborted: while the client accepts nothing hyper does
+/// not look at the answer.
+struct StreamTask<F> {
+    stream: Pin<Box<F>>,
+    answer: Option<Arc<Answer>>,
+}
+
+impl<F: Future<Output = ()>> Future for StreamTask<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        STREAM.set(None);
+        let polled = self.stream.as_mut().poll(context);
+        if let Some(answer) = STREAM.take() {
+            self.answer = Some(answer);
+        }
+        match &self.answer {
+            Some(answer) if polled.is_pending() && answer.poll_aborted(context) => Poll::Ready(()),
+            _ => polled,
+        }
+    }
+}

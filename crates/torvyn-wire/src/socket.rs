@@ -1,0 +1,135 @@
+//! A TCP connection as hyper and rustls read and write it.
+
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::reactor::{Handle, Interest, Readiness};
+
+/// The part of a connection that its owner keeps while hyper has the rest.
+pub struct Line {
+    stream: TcpStream,
+    readiness: Readiness,
+    received: AtomicU64,
+}
+
+impl Line {
+    pub fn open(handle: &Arc<Handle>, mut stream: TcpStream) -> io::Result<Arc<Self>> {
+        let interest = mio::Interest::READABLE | mio::Interest::WRITABLE;
+        let readiness = handle.watch(&mut stream, interest)?;
+        Ok(Arc::new(Self { stream, readiness, received: AtomicU64::new(0) }))
+    }
+
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
+    /// How many bytes have arrived.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// For a large answer: a small buffer would be sent in pieces that each wait for the client.
+    pub fn enlarge_send_buffer(&self, bytes: usize) {
+        let _ = SockRef::from(&self.stream).set_send_buffer_size(bytes);
+    }
+
+    /// Closing it will reset the connection, and drop what the kernel still has to send.
+    pub fn reset_on_close(&self) {
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+
+    fn try_io<T>(
+        &self,
+        interest: Interest,
+        context: &mut Context<'_>,
+        mut work: impl FnMut(&TcpStream) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        loop {
+            ready!(self.readiness.poll(interest, context));
+            match work(&self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readiness.clear(interest),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return Poll::Ready(outcome),
+            }
+        }
+    }
+}
+
+pub struct Socket {
+    line: Arc<Line>,
+    /// Bytes that were read to recognise the protocol, and are read again.
+    peeked: Vec<u8>,
+}
+
+impl Socket {
+    pub fn new(line: Arc<Line>) -> Self {
+        Self { line, peeked: Vec::new() }
+    }
+
+    pub fn unread(&mut self, bytes: Vec<u8>) {
+        self.peeked = bytes;
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.peeked.is_empty() {
+            let count = self.peeked.len().min(buffer.remaining());
+            buffer.put_slice(&self.peeked[..count]);
+            self.peeked.drain(..count);
+            return Poll::Ready(Ok(()));
+        }
+        let space = buffer.initialize_unfilled();
+        let asked = space.len();
+        let count = ready!(self.line.try_io(Interest::Read, context, |mut stream| stream.read(space)))?;
+        if count > 0 && count < asked && !self.line.readiness.is_read_closed() {
+            // Less than asked means that the kernel has no more; the next bytes are reported again. An end that was
+            // reported together with these bytes is not.
+            self.line.readiness.clear(Interest::Read);
+        }
+        self.line.received.fetch_add(count as u64, Ordering::Relaxed);
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.line.try_io(Interest::Write, context, |mut stream| stream.write(data))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.line.try_io(Interest::Write, context, |mut stream| stream.write_vectored(data))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.line.stream.shutdown(std::net::Shutdown::Write) {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+}

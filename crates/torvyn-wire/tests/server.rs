@@ -1,0 +1,212 @@
+//! A server on a real socket, driven by the thread of the test; its clients are threads.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use torvyn_wire::http::Response;
+use torvyn_wire::http::response::Parts;
+use torvyn_wire::{BodyError, CAPACITY, Event, Exchange, Options, Server};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn options() -> Options {
+    Options {
+        max_body_bytes: 1000,
+        max_bodies_bytes: 1500,
+        body_timeout: Duration::from_secs(5),
+        head_timeout: Duration::from_secs(5),
+        keep_alive: Duration::from_secs(5),
+        max_connections: 10,
+        max_connections_per_address: 10,
+        max_streams: 10,
+        tls: None,
+    }
+}
+
+fn serve(options: Options) -> (Server, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.set_nonblocking(true).expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    (Server::new(listener, options).expect("a reactor"), address)
+}
+
+/// Turns until `find` finds something in an event.
+fn until<T>(server: &mut Server, mut find: impl FnMut(Event) -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        server.reactor.turn().expect("a turn");
+        for event in server.events().take() {
+            if let Some(found) = find(event) {
+                return found;
+            }
+        }
+        server.reactor.wait(Some(Duration::from_millis(10))).expect("a wait");
+    }
+    panic!("it never came");
+}
+
+fn request(server: &mut Server) -> Box<Exchange> {
+    until(server, |event| match event {
+        Event::Request(exchange) => Some(exchange),
+        _ => None,
+    })
+}
+
+/// Turns until the client is done; returns what it got.
+fn finish<T>(server: &mut Server, client: JoinHandle<T>) -> T {
+    while !client.is_finished() {
+        server.reactor.turn().expect("a turn");
+        server.reactor.wait(Some(Duration::from_millis(2))).expect("a wait");
+    }
+    client.join().expect("a client")
+}
+
+fn connect(address: SocketAddr, sent: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all(sent).expect("a write");
+    stream
+}
+
+/// A client that sends this and reads until the server closes.
+fn client(address: SocketAddr, sent: &'static [u8]) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut got = Vec::new();
+        // A reset ends it as well.
+        let _ = connect(address, sent).read_to_end(&mut got);
+        got
+    })
+}
+
+fn head() -> Parts {
+    Response::builder().header("connection", "close").body(()).expect("a head").into_parts().0
+}
+
+const GET: &[u8] = b"GET /a?b=c HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+#[test]
+fn a_request_gets_a_whole_answer() {
+    let (mut server, address) = serve(options());
+    let client = client(address, b"POST /a?b=c HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\nabc");
+    let exchange = request(&mut server);
+    assert_eq!(exchange.head.uri.path(), "/a");
+    assert_eq!(exchange.body.as_deref(), Ok(&b"abc"[..]));
+    exchange.answer.respond(head(), "hello".into());
+    let got = finish(&mut server, client);
+    assert!(got.starts_with(b"HTTP/1.1 200 OK\r\n") && got.ends_with(b"\r\n\r\nhello"));
+}
+
+#[test]
+fn what_follows_soon_is_sent_together_and_nothing_is_left_behind() {
+    let (mut server, address) = serve(options());
+    let client = client(address, GET);
+    let exchange = request(&mut server);
+    exchange.answer.begin(head());
+    for part in ["one ", "two ", "three "] {
+        assert!(exchange.answer.append(part.as_bytes()));
+        server.reactor.run_ready();
+    }
+    exchange.answer.finish(None);
+    let got = String::from_utf8(finish(&mut server, client)).expect("text");
+    assert!(
+        got.contains("4\r\none \r\n") && got.contains("A\r\ntwo three \r\n") && got.ends_with("0\r\n\r\n"),
+        "{got:?}"
+    );
+}
+
+#[test]
+fn a_producer_waits_for_a_client_that_does_not_read_and_is_told_when_there_is_room() {
+    let (mut server, address) = serve(options());
+    let mut slow = connect(address, GET);
+    let exchange = request(&mut server);
+    exchange.answer.begin(head());
+    let mut sent = 0;
+    while !exchange.answer.must_wait() {
+        assert!(exchange.answer.append(&[b'x'; 1024]));
+        sent += 1024;
+        server.reactor.turn().expect("a turn");
+        assert!(sent < 64 << 20, "it never waits");
+    }
+    let reader = thread::spawn(move || {
+        let mut got = Vec::new();
+        slow.read_to_end(&mut got).expect("the rest");
+        got.iter().filter(|byte| **byte == b'x').count()
+    });
+    until(&mut server, |event| matches!(event, Event::Room(id) if id == exchange.answer.id).then_some(()));
+    assert!(!exchange.answer.must_wait());
+    exchange.answer.finish(None);
+    assert_eq!(finish(&mut server, reader), sent);
+    assert!(sent >= CAPACITY);
+}
+
+#[test]
+fn a_client_that_leaves_is_reported_once() {
+    let (mut server, address) = serve(options());
+    let stream = connect(address, GET);
+    let exchange = request(&mut server);
+    exchange.answer.begin(head());
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("a reset");
+    drop(stream);
+    until(&mut server, |event| matches!(event, Event::Left(id) if id == exchange.answer.id).then_some(()));
+    assert!(!exchange.answer.append(b"more"));
+    server.reactor.turn().expect("a turn");
+    assert!(server.events().is_empty());
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn an_aborted_answer_resets_its_connection() {
+    let (mut server, address) = serve(options());
+    let client = client(address, GET);
+    let exchange = request(&mut server);
+    exchange.answer.begin(head());
+    exchange.answer.append(b"part");
+    server.reactor.run_ready();
+    exchange.abort();
+    let aborted = Instant::now();
+    let got = finish(&mut server, client);
+    assert!(!got.ends_with(b"0\r\n\r\n"));
+    assert!(aborted.elapsed() < PATIENCE / 2, "the connection was not closed");
+}
+
+#[test]
+fn bodies_are_limited_one_by_one_and_together() {
+    let (mut server, address) = serve(options());
+    let too_large = connect(address, b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1001\r\n\r\n");
+    assert_eq!(request(&mut server).body, Err(BodyError::TooLarge));
+    let mut open = vec![too_large];
+    for size in [900, 500, 300] {
+        let head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 950\r\n\r\n";
+        open.push(connect(address, &[head.as_slice(), &vec![b'x'; size]].concat()));
+    }
+    // 1,700 bytes are more than 1,500: the largest makes room.
+    let refused = request(&mut server);
+    assert_eq!(refused.body, Err(BodyError::Refused));
+    assert_eq!(server.connections(), 4);
+}
+
+#[test]
+fn idle_connections_make_room_for_new_ones() {
+    let (mut server, address) = serve(Options { max_connections: 2, ..options() });
+    let idle: Vec<_> = (0..2).map(|_| connect(address, b"")).collect();
+    while server.connections() < 2 {
+        server.reactor.turn().expect("a turn");
+    }
+    let client = client(address, GET);
+    request(&mut server).answer.respond(head(), "hello".into());
+    assert!(finish(&mut server, client).ends_with(b"hello"));
+    drop(idle);
+}
+
+#[test]
+fn a_stopped_server_answers_what_it_has_and_closes() {
+    let (mut server, address) = serve(options());
+    let client = client(address, GET);
+    let exchange = request(&mut server);
+    server.stop();
+    exchange.answer.respond(Response::new(()).into_parts().0, "last".into());
+    assert!(finish(&mut server, client).ends_with(b"last"));
+    assert!(TcpStream::connect(address).is_err());
+}

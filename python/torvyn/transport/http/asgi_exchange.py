@@ -1,0 +1,96 @@
+"""An exchange over ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from torvyn.concurrency.begin_wait import begin_wait
+from torvyn.transport.http.body_limit import BodyBudget, BodyRead
+from torvyn.transport.http.exchange import (
+    ClientDisconnected,
+    HttpExchange,
+    body_too_large,
+    body_too_slow,
+    too_many_bodies,
+)
+from torvyn.transport.settings import ServerSettings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class AsgiExchange(HttpExchange):
+    __slots__ = ("receive", "send")
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, sample_rate: float = 0.0
+    ) -> None:
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            key, text = bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1")
+            # A repeated header is one list: a second `Host` does not replace the first.
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        peer = scope.get("client")
+        super().__init__(
+            scope["method"],
+            scope["path"],
+            bytes(scope.get("query_string", b"")).decode("latin-1"),
+            headers,
+            str(peer[0]) if peer else None,
+            root=scope.get("root_path", ""),
+            sample_rate=sample_rate,
+        )
+        self.receive = receive
+        self.send = send
+
+    async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
+        try:
+            async with asyncio.timeout(settings.body_timeout_s) as timeout:
+                due_s = timeout.when()
+                body_read = bodies.open(timeout)
+                try:
+                    return await self._read(settings.max_body_bytes, body_read, bodies)
+                finally:
+                    bodies.close(body_read)
+        except TimeoutError:
+            was_refused = timeout.when() != due_s
+        raise too_many_bodies() if was_refused else body_too_slow(settings)
+
+    async def _read(self, limit_bytes: int, body_read: BodyRead, bodies: BodyBudget) -> bytes:
+        length = self.headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > limit_bytes:
+            raise body_too_large(limit_bytes)
+        parts: list[bytes] = []
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnected()
+            part = message.get("body", b"")
+            bodies.add(body_read, len(part))
+            if body_read.size > limit_bytes:
+                raise body_too_large(limit_bytes)
+            parts.append(part)
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+    async def send_head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
+
+    async def send_whole(
+        self, status: int, headers: Iterable[tuple[str, str]], data: bytes
+    ) -> None:
+        await self.send_head(status, headers)
+        await self.send({"type": "http.response.body", "body": data})
+
+    def post(self, data: bytes, is_last: bool = False) -> Awaitable[None] | None:
+        message = {"type": "http.response.body", "body": data, "more_body": not is_last}
+        return begin_wait(self.send(message))
+
+    async def until_left(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass

@@ -1,0 +1,121 @@
+"""An exchange over the native wire, which has the whole body and buffers little of an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from urllib.parse import unquote
+
+from torvyn._native import WireExchange
+from torvyn.protocol.encoder import Encoder
+from torvyn.transport.http.body_limit import BodyBudget
+from torvyn.transport.http.exchange import (
+    HttpExchange,
+    TextPoster,
+    body_malformed,
+    body_too_large,
+    body_too_slow,
+    host_ambiguous,
+    too_many_bodies,
+)
+from torvyn.transport.settings import ServerSettings
+
+
+class NativeExchange(HttpExchange):
+    __slots__ = ("_is_half_closed", "_left", "_loop", "_native", "_on_half_closed", "_room")
+
+    def __init__(self, native: WireExchange, sample_rate: float = 0.0) -> None:
+        headers = native.headers()
+        if native.authority is not None:
+            headers.setdefault("host", native.authority)
+        super().__init__(
+            native.method,
+            unquote(native.path),
+            native.query,
+            headers,
+            native.peer,
+            sample_rate=sample_rate,
+        )
+        self._native = native
+        self._loop = asyncio.get_running_loop()
+        self._left: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._is_half_closed = False
+        self._on_half_closed: Callable[[], None] | None = None
+
+    def check(self) -> None:
+        """Raises a rejection if it is ambiguous for which host the request is."""
+        named = self._native.authority
+        if self._native.hosts > 1 or (named is not None and self.headers["host"] != named):
+            raise host_ambiguous()
+
+    async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
+        error = self._native.body_error
+        if error is None:
+            return self._native.body
+        if error == "too-large":
+            raise body_too_large(settings.max_body_bytes)
+        if error == "malformed":
+            raise body_malformed()
+        raise too_many_bodies() if error == "refused" else body_too_slow(settings)
+
+    async def send_head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        self._native.begin(status, list(headers))
+
+    async def send_whole(
+        self, status: int, headers: Iterable[tuple[str, str]], data: bytes
+    ) -> None:
+        self._native.respond(status, list(headers), data)
+
+    def post(self, data: bytes, is_last: bool = False) -> Awaitable[None] | None:
+        has_room = self._native.append(data)
+        if is_last:
+            self._native.finish()
+        return None if has_room or is_last else self._wait_for_room()
+
+    def text_poster(self, encoder: Encoder) -> TextPoster:
+        append = self._native.append_text
+
+        def post(text: str, index: int, kind: str) -> Awaitable[None] | None:
+            return None if append(encoder, text, index, kind) else self._wait_for_room()
+
+        return post
+
+    def _wait_for_room(self) -> asyncio.Future[None]:
+        self._room = self._loop.create_future()
+        return self._room
+
+    async def until_left(self) -> None:
+        if not self._native.is_left:
+            self._left = self._loop.create_future()
+            await self._left
+
+    def when_half_closed(self, act: Callable[[], None] | None) -> None:
+        self._on_half_closed = act
+        if self._is_half_closed and act is not None:
+            act()
+
+    # What the wire tells
+
+    def has_room(self) -> None:
+        _settle(self._room)
+
+    def half_close(self) -> None:
+        self._is_half_closed = True
+        if self._on_half_closed is not None:
+            self._on_half_closed()
+
+    def leave(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_exception(ConnectionResetError("the client has left"))
+        _settle(self._left)
+
+    def end(self) -> None:
+        """The request was handled: an answer that is not complete is broken."""
+        self._on_half_closed = None
+        self._native.abort_unless_finished()
+
+
+def _settle(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
+        future.set_result(None)

@@ -1,0 +1,46 @@
+"""Listening sockets, with the options that their connections inherit."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import Final
+
+from torvyn.errors import MissingError
+from torvyn.transport.settings import KiB, ServerSettings
+
+BACKLOG: Final = 1024
+SEND_BYTES: Final = 16 * KiB
+"""The kernel doubles it for its own data. Tokens are small and clients are fast: when a client is
+slow, it is better that the engine waits than that the socket fills."""
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """A listening socket. Connections inherit its options."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        set_socket_options(sock, settings)
+        sock.bind((settings.host, settings.port))
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        reason = (error.strerror or str(error)).lower()
+        raise MissingError(
+            "transport.cannot-listen",
+            f"cannot listen on {settings.host}:{settings.port}: {reason}",
+            hint="choose another port with `--port`; 0 takes any free port",
+        ) from error
+    return sock
+
+
+def set_socket_options(sock: socket.socket, settings: ServerSettings) -> None:
+    """Small buffers, and a timeout for clients that stop reading."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
+        user_timeout_ms = int(settings.write_timeout_s * 1000)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, SEND_BYTES)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)

@@ -1,0 +1,148 @@
+"""What only the native wire does: half-closed connections, strict hosts, idle connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import resource
+import socket
+import time
+from typing import Any
+
+import pytest
+from live_server import PATIENCE_S, Served, served, wait_for
+from watched_engines import Watched
+
+from torvyn.engine import Scripted
+
+WIRES = ("native",)
+HEAD = b"Host: localhost\r\nContent-Type: application/json\r\n"
+CHAT = b'{"messages": [{"role": "user", "content": "Hi"}], "stream": %s}'
+
+
+def ask(server: Served, raw: bytes) -> bytes:
+    """Everything that comes after these bytes, until the server closes."""
+    with server.connect() as sock:
+        sock.sendall(raw)
+        return rest_of(sock)
+
+
+def rest_of(sock: socket.socket) -> bytes:
+    got = b""
+    while part := sock.recv(65536):
+        got += part
+    return got
+
+
+def post(path: bytes, body: bytes) -> bytes:
+    return b"POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s" % (path, HEAD, len(body), body)
+
+
+def test_a_client_that_closes_its_half_still_gets_its_stream() -> None:
+    with served(Scripted("one two three", delay_s=0.05)) as server, server.connect() as sock:
+        sock.sendall(post(b"/v1/chat/completions", CHAT % b"true"))
+        sock.shutdown(socket.SHUT_WR)
+        assert b"three" in (got := rest_of(sock))
+        assert b"[DONE]" in got
+
+
+def test_a_client_that_is_gone_behind_its_half_is_noticed_without_a_token() -> None:
+    engine = Watched(pause_s=60)
+    with served(engine) as server:
+        with server.connect() as sock:
+            sock.sendall(post(b"/v1/chat/completions", CHAT % b"true"))
+            assert b"200 OK" in sock.recv(65536)
+        assert engine.was_left.wait(PATIENCE_S)
+
+
+def test_a_whole_answer_is_cancelled_by_the_end_of_its_connection() -> None:
+    engine = Watched(pause_s=60)
+    with served(engine) as server, server.connect() as sock:
+        sock.sendall(post(b"/v1/chat/completions", CHAT % b"false"))
+        wait_for(lambda: server.application.running.calls)
+        sock.shutdown(socket.SHUT_WR)
+        assert engine.was_left.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n", b"400"),
+        (b"GET http://localhost/healthz HTTP/1.1\r\nHost: other.example\r\n", b"400"),
+        (b"GET http://evil.example/healthz HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
+        (b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n", b"200"),
+        (b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n", b"200"),
+    ],
+)
+def test_a_request_is_for_one_host(head: bytes, status: bytes) -> None:
+    with served(Scripted("a")) as server:
+        answer = ask(server, head + b"Connection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert not head.startswith(b"HEAD") or answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("chunk", [b"zz\r\n{}\r\n0\r\n\r\n", b"2\r\n{}xx0\r\n\r\n"])
+def test_malformed_chunks_are_the_clients_mistake(chunk: bytes) -> None:
+    head = b"POST /v1/streams HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n" % HEAD
+    with served(Scripted("a")) as server:
+        assert b"transport.body-malformed" in ask(server, head + chunk)
+
+
+def test_a_connection_is_kept_for_as_long_as_the_setting_says() -> None:
+    with served(Scripted("a"), keep_alive_s=0.3, head_timeout_s=0.2) as server:
+        began_s = time.monotonic()
+        answer = ask(server, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert 0.3 <= time.monotonic() - began_s < PATIENCE_S
+
+
+def test_a_connection_that_sends_nothing_is_closed() -> None:
+    with served(Scripted("a"), head_timeout_s=0.2) as server:
+        assert ask(server, b"") == b""
+        assert ask(server, b"GET /healthz HTTP/1.1\r\nHo") == b""
+
+
+def test_a_large_whole_answer_is_not_sent_in_small_pieces() -> None:
+    text = "x" * 4_000_000
+    with served(Scripted(text)) as server:
+        began_s = time.monotonic()
+        request = post(b"/v1/chat/completions", CHAT % b"false")
+        answer = ask(server, request.replace(b"Host:", b"Connection: close\r\nHost:"))
+    assert len(re.sub(rb"[^x]", b"", answer)) >= len(text)
+    assert time.monotonic() - began_s < 1.5
+
+
+def test_running_out_of_descriptors_is_logged_and_passes(caplog: pytest.LogCaptureFixture) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with served(Scripted("a")) as server:
+        free = [number for number in range(1000) if not os.path.exists(f"/proc/self/fd/{number}")]
+        # One descriptor is left, for the client: the kernel completes what the server cannot take.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free[1], limits[1]))
+        try:
+            sock = server.connect()
+            wait_for(lambda: "cannot be accepted" in caplog.text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        with sock:
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b"200 OK" in rest_of(sock)
+
+
+def test_events_of_many_streams_arrive_whole_and_in_order() -> None:
+    words = " ".join(str(number) for number in range(200))
+
+    async def read(port: int) -> list[str]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        request = post(b"/v1/chat/completions", CHAT % b"true")
+        writer.write(request.replace(b"Host:", b"Connection: close\r\nHost:"))
+        answer = (await reader.read()).decode()
+        writer.close()
+        return re.findall(r'"content":"([^"]*)"', answer)
+
+    async def read_all(port: int) -> Any:
+        return await asyncio.gather(*[read(port) for _ in range(50)])
+
+    with served(Scripted(words)) as server:
+        for texts in asyncio.run(read_all(server.port)):
+            assert "".join(texts) == words
