@@ -101,10 +101,9 @@ def test_the_host_keeps_a_quarter_of_its_descriptors(project, data: Path) -> Non
         answers, _ = project.try_(f"hold {data}/note.txt", grants=["filesystem:read:data"])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    # What earlier tests left open may be closed in between.
-    closed = max(in_use - len(os.listdir("/proc/self/fd")), 0)
 
-    assert 0 <= int(answers[0].removeprefix("ok ")) <= spare + closed
+    # Without the host's limit it holds 60. What earlier tests left open may be closed in between.
+    assert 0 <= int(answers[0].removeprefix("ok ")) <= spare + 10
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket"])

@@ -39,8 +39,8 @@ def test_an_exception_keeps_the_state_and_a_cut_call_loses_it(tmp_path: Path) ->
     flow = torvyn.Flow(["a", "raise", "b", "loop", "c"], on_error="skip")
     flow.add("count", guest, call_timeout_s=0.3).connect("source", "count")
 
-    # In a batch, the cut call also takes the count from before the batch, and happens once more when
-    # the elements are given to the new instance one by one.
+    # In a batch, the cut call also takes the count from before the batch, and happens once more
+    # when the elements are given to the new instance one by one.
     assert list(flow.text()) in (["1", "2", "1"], ["1", "1", "1"])
     health = flow.statistics.nodes["count"].guest
     assert health is not None

@@ -82,7 +82,7 @@ async def test_nothing_but_the_files_of_the_page_is_given_out(name: str) -> None
 async def test_the_page_cannot_be_posted_to() -> None:
     client = await Client(serving(Scripted("x")), "/", method="POST")
 
-    assert (client.status, client.headers["allow"]) == (405, "GET")
+    assert (client.status, client.headers["allow"]) == (405, "GET, HEAD")
 
 
 def test_every_file_that_is_there_is_given_out() -> None:

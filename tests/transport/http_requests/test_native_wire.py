@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import resource
@@ -115,18 +116,18 @@ def test_a_large_whole_answer_is_not_sent_in_small_pieces() -> None:
 
 def test_running_out_of_descriptors_is_logged_and_passes(caplog: pytest.LogCaptureFixture) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with served(Scripted("a")) as server:
-        free = [number for number in range(1000) if not os.path.exists(f"/proc/self/fd/{number}")]
-        # One descriptor is left, for the client: the kernel completes what the server cannot take.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free[1], limits[1]))
+    with served(Scripted("a")) as server, socket.socket() as sock:
+        sock.settimeout(PATIENCE_S)
+        # No descriptor is left: the kernel completes the connection, and the server cannot take it.
+        free = next(n for n in itertools.count() if not os.path.exists(f"/proc/self/fd/{n}"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
         try:
-            sock = server.connect()
+            sock.connect(("127.0.0.1", server.port))
             wait_for(lambda: "cannot be accepted" in caplog.text)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        with sock:
-            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            assert b"200 OK" in rest_of(sock)
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b"200 OK" in rest_of(sock)
 
 
 def test_events_of_many_streams_arrive_whole_and_in_order() -> None:

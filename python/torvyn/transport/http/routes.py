@@ -59,7 +59,7 @@ class Router:
         # The server below sends the head of what GET would answer.
         method = "GET" if exchange.method == "HEAD" else exchange.method
         if method not in methods:
-            allowed = ", ".join(["HEAD", *methods] if "GET" in methods else methods)
+            allowed = ", ".join([*methods, "HEAD"] if "GET" in methods else methods)
             message = f"`{path}` takes {allowed}, not {exchange.method[:16]}"
             raise Rejection(405, "transport.method-refused", message, headers={"allow": allowed})
         return path, methods[method]
