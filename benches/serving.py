@@ -43,9 +43,11 @@ twenty words. The servers run one at a time on one core, and a process on the ot
 is the user and system time of all threads of the server from /proc, including the {streams}
 requests. Medians and quartiles of {rounds} interleaved rounds; ratios are computed within a round.
 The text of every server is checked before it is timed. The engine waits for one turn of the loop
-before each token, so every server sends one chunk per token. In the last table it does not wait:
-Torvyn sends up to 16 tokens that are ready together in one chunk, and the peer still sends one
-chunk per token; that table counts tokens."""
+before each token, so every server sends one chunk per token. Torvyn's native wire writes chunks
+that follow within 5 ms of the last write of their stream together, which happens here because the
+streams produce as fast as they can; the peers write each of them. In the last table the engine does
+not wait: Torvyn sends up to 16 tokens that are ready together in one chunk, and the peer still
+sends one chunk per token; that table counts tokens."""
 
 
 @dataclass(slots=True)
