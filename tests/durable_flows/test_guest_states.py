@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from durable_parts import GatedSink, check_account
-from test_states import FileNumbers, stateful_flow
+from test_states import FileNumbers, stop_and_go
 
 from toolchains import needs_zig
 from torvyn.sandbox.build.build import build
@@ -39,21 +38,8 @@ def counting(tmp_path: Path) -> Any:
 @needs_zig
 @pytest.mark.parametrize("carrier", ["memory", "disk"])
 def test_a_guest_continues_with_its_count(counting: Any, carrier: str) -> None:
-    texts: list[str] = []
-    for stop in range(3):
-        sink = GatedSink(free=10 + 50 * stop)
-        flow = stateful_flow(FileNumbers(3000), counting(), sink, carrier)
-        flow.start()
-        sink.is_blocked.wait(0.3)
-        sink.gate.set()
-        flow.drain()
-        flow.wait()
-        check_account(flow)
-        texts += sink.texts
-        if flow.state == "completed":
-            break
-    else:
-        last = GatedSink(free=10**9)
-        stateful_flow(FileNumbers(3000), counting(), last, carrier).run()
-        texts += last.texts
+    def make() -> Any:
+        return FileNumbers(3000), counting()
+
+    texts = stop_and_go(make, 3, first=10, more=50, carrier=carrier)
     assert texts == [f"{number}{number + 1}" for number in range(3000)]

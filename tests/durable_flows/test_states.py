@@ -85,11 +85,11 @@ def stateful_flow(source: Any, middle: Any, sink: Any, carrier: str = "memory") 
     return flow.connect("in", "middle").connect("middle", "out", carrier=carrier)  # type: ignore[arg-type]
 
 
-def stop_and_go(make: Any, stops: int, **options: Any) -> list[str]:
+def stop_and_go(make: Any, stops: int, first: int = 7, more: int = 13, **options: Any) -> list[str]:
     """Runs a flow, stops it at different places, and lets the last run end in order."""
     texts: list[str] = []
     for stop in range(stops):
-        sink = GatedSink(free=7 + 13 * stop)
+        sink = GatedSink(free=first + more * stop)
         flow = stateful_flow(*make(), sink, **options)
         flow.start()
         sink.is_blocked.wait(0.3)

@@ -5,15 +5,14 @@
 //! What comes after a pause is sent at once. What follows within `TOGETHER` is sent together after that time: a client
 //! sees no difference, and a write costs as much as everything else that is done for a token.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::response::Parts;
-use http::{HeaderMap, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Frame;
 
 use crate::events::{Event, Events};
 use crate::reactor::{Handle, lock};
@@ -166,10 +165,8 @@ impl Answer {
 
     // For the connection
 
-    pub fn poll_head(
-        self: &Arc<Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Response<AnswerBody>, Aborted>> {
+    /// The head, and the body if it is whole.
+    pub fn poll_head(&self, context: &mut Context<'_>) -> Poll<Result<(Parts, Option<Bytes>), Aborted>> {
         let mut state = lock(&self.state);
         if state.is_aborted {
             return Poll::Ready(Err(Aborted));
@@ -178,9 +175,7 @@ impl Answer {
             state.sender = Some(context.waker().clone());
             return Poll::Pending;
         };
-        let whole = state.whole.take();
-        let body = AnswerBody { answer: self.clone(), is_whole: whole.is_some(), whole, guard: None };
-        Poll::Ready(Ok(Response::from_parts(head, body)))
+        Poll::Ready(Ok((head, state.whole.take())))
     }
 
     /// Whether it was aborted; if not, the task is woken when it is.
@@ -208,7 +203,7 @@ impl Answer {
         }
     }
 
-    fn take(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    pub fn take(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         let mut state = lock(&self.state);
         if state.is_aborted {
             return Poll::Ready(Some(Err(Aborted)));
@@ -233,7 +228,7 @@ impl Answer {
         Poll::Pending
     }
 
-    fn is_end(&self) -> bool {
+    pub fn is_end(&self) -> bool {
         let state = lock(&self.state);
         state.is_finished && state.waiting_bytes() == 0 && state.trailers.is_none()
     }
@@ -243,51 +238,3 @@ impl Answer {
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was aborted")]
 pub struct Aborted;
-
-/// The body of an answer, as hyper takes it.
-pub struct AnswerBody {
-    answer: Arc<Answer>,
-    is_whole: bool,
-    whole: Option<Bytes>,
-    guard: Option<Box<dyn Send + Sync>>,
-}
-
-impl AnswerBody {
-    /// Keeps `guard` until the body is sent or dropped.
-    pub fn keep(&mut self, guard: impl Send + Sync + 'static) {
-        self.guard = Some(Box::new(guard));
-    }
-
-    pub fn whole_bytes(&self) -> usize {
-        self.whole.as_ref().map_or(0, Bytes::len)
-    }
-}
-
-impl Body for AnswerBody {
-    type Data = Bytes;
-    type Error = Aborted;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
-        if self.is_whole {
-            return Poll::Ready(self.whole.take().map(|data| Ok(Frame::data(data))));
-        }
-        self.answer.take(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        if self.is_whole { self.whole.as_ref().is_none_or(Bytes::is_empty) } else { self.answer.is_end() }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        if self.is_whole { SizeHint::with_exact(self.whole_bytes() as u64) } else { SizeHint::default() }
-    }
-}
-
-impl Drop for AnswerBody {
-    fn drop(&mut self) {
-        self.answer.leave();
-    }
-}

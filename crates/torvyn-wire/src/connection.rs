@@ -29,12 +29,11 @@ struct State {
 pub struct Connection {
     pub line: Arc<Line>,
     pub peer: SocketAddr,
-    pub is_tls: bool,
     state: Mutex<State>,
 }
 
 impl Connection {
-    pub fn new(line: Arc<Line>, peer: SocketAddr, is_tls: bool) -> Arc<Self> {
+    pub fn new(line: Arc<Line>, peer: SocketAddr) -> Arc<Self> {
         let state = State {
             answers: Slab::new(),
             requests: 0,
@@ -46,7 +45,7 @@ impl Connection {
             is_reset: false,
             task: None,
         };
-        Arc::new(Self { line, peer, is_tls, state: Mutex::new(state) })
+        Arc::new(Self { line, peer, state: Mutex::new(state) })
     }
 
     /// A request begins; it ends when the returned value is dropped.

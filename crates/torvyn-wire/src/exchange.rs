@@ -14,7 +14,6 @@ pub struct Exchange {
     pub head: Parts,
     pub body: Result<Bytes, BodyError>,
     pub peer: SocketAddr,
-    pub is_tls: bool,
     pub answer: Arc<Answer>,
     /// Weak, because a connection that is over must be closed, whoever still has its requests.
     pub(crate) connection: Weak<Connection>,

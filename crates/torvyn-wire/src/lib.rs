@@ -6,12 +6,14 @@
 //! - `service`: a request to an exchange, and its answer back
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
+//! - `answer_body`: the body of an answer, as hyper takes it
 //! - `events`: what the program that answers is told
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod answer_body;
 mod bodies;
 mod connection;
 mod events;

@@ -186,7 +186,7 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
         return;
     }
     let Ok(line) = Line::open(&shared.handle, stream) else { return };
-    let connection = Connection::new(line, peer, shared.options.tls.is_some());
+    let connection = Connection::new(line, peer);
     let place = shared.enter(connection.clone());
     let serving = Box::pin(protocol::serve(shared.clone(), connection.clone()));
     shared.handle.spawn(ConnectionTask { serving, connection, _place: place });

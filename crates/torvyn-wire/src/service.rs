@@ -10,7 +10,8 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 
-use crate::answer::{Aborted, Answer, AnswerBody};
+use crate::answer::{Aborted, Answer};
+use crate::answer_body::AnswerBody;
 use crate::bodies::BodyError;
 use crate::connection::Connection;
 use crate::events::Event;
@@ -52,24 +53,21 @@ async fn answer(
     if body == Err(BodyError::Left) {
         return Err(Aborted);
     }
-    let (peer, is_tls) = (connection.peer, connection.is_tls);
     shared.events.push(Event::Request(Box::new(Exchange {
         head,
         body,
-        peer,
-        is_tls,
+        peer: connection.peer,
         answer: answer.clone(),
         connection: Arc::downgrade(&connection),
     })));
     if connection.is_half_closed() {
         answer.half_close();
     }
-    let mut response = poll_fn(|context| answer.poll_head(context)).await?;
-    if response.body().whole_bytes() > LARGE_BYTES {
+    let (head, whole) = poll_fn(|context| answer.poll_head(context)).await?;
+    if whole.as_ref().is_some_and(|data| data.len() > LARGE_BYTES) {
         connection.line.enlarge_send_buffer(LARGE_BUFFER_BYTES);
     }
-    response.body_mut().keep(in_flight);
-    Ok(response)
+    Ok(Response::from_parts(head, AnswerBody::new(whole, in_flight)))
 }
 
 thread_local! {

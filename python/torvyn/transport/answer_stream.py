@@ -37,6 +37,7 @@ class AnswerStream(Call):
         "_finishes",
         "_frames",
         "_has_sent_text",
+        "_post_text",
         "_tap",
         "_text_of",
         "_texts",
@@ -59,7 +60,7 @@ class AnswerStream(Call):
             include_usage=self.request.include_usage,
         )
         self.sender = FrameSender(self.wire, self.settings, self._encoder.heartbeat, self.leave)
-        self.sender.post_text = self.wire.text_poster(self._encoder)
+        self._post_text = self.wire.text_poster(self._encoder)
         self._texts: list[str] = []
         self._text_of = _TEXT
         self._frames: list[bytes] = []
@@ -171,8 +172,10 @@ class AnswerStream(Call):
         texts = self._texts
         if len(texts) == 1 and not self._frames:
             self._tokens = self._bytes = 0
-            return self.sender.send_text(texts.pop(), *self._text_of)
-        return self.sender.send(self._take_frames()) if texts or self._frames else None
+            return self.sender.send(self._post_text, texts.pop(), *self._text_of)
+        if not texts and not self._frames:
+            return None
+        return self.sender.send(self.wire.post, self._take_frames())
 
     def _finish_list(self) -> list[Finish]:
         return [

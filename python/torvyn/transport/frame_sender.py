@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from torvyn.transport.http.exchange import TextPoster
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
 
@@ -39,7 +39,6 @@ class FrameSender:
         "is_cut",
         "is_left",
         "is_over",
-        "post_text",
     )
 
     def __init__(
@@ -54,8 +53,6 @@ class FrameSender:
         self._settings = settings
         self._heartbeat = heartbeat
         self._on_left = on_left
-        self.post_text: TextPoster = _no_text
-        """Set it to send text."""
         self._sending = 0
         self._since_s = self._last_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -91,27 +88,17 @@ class FrameSender:
             return True
         return False
 
-    def send(self, frames: Sequence[bytes]) -> Awaitable[None] | None:
-        """Sends without a coroutine of its own; returns what remains to wait for, if anything."""
+    def send(
+        self, post: Callable[..., Awaitable[None] | None], *what: Any
+    ) -> Awaitable[None] | None:
+        """Posts without a coroutine of its own; returns what remains to wait for, if anything.
+        `post` is the wire's, or a function of `Wire.text_poster`."""
         if self.is_left:
             return None
         self.chunks += 1
         self._last_s = self._time()
         try:
-            rest = self._post(frames)
-        except OSError:
-            self._leave()
-            return None
-        return None if rest is None else self._finish(rest)
-
-    def send_text(self, text: str, index: int, kind: str) -> Awaitable[None] | None:
-        """The same for new text, which `post_text` encodes."""
-        if self.is_left:
-            return None
-        self.chunks += 1
-        self._last_s = self._time()
-        try:
-            rest = self.post_text(text, index, kind)
+            rest = post(*what)
         except OSError:
             self._leave()
             return None
@@ -170,7 +157,7 @@ class FrameSender:
                 self._cut()
                 return
         elif (due_s := self._last_s + settings.heartbeat_s - now_s) <= 0:
-            self._beating = self._loop.create_task(self.deliver(self._heartbeat()))
+            self._beat()
         else:
             pause_s = min(pause_s, due_s)
         self._timer = self._loop.call_later(pause_s, self._tick)
@@ -178,7 +165,10 @@ class FrameSender:
     def _probe(self) -> None:
         """The client sends no more. If it is gone, this makes its system say so."""
         if not self._sending and not self.is_over:
-            self._beating = self._loop.create_task(self.deliver(self._heartbeat()))
+            self._beat()
+
+    def _beat(self) -> None:
+        self._beating = self._loop.create_task(self.deliver(self._heartbeat()))
 
     def _cut(self) -> None:
         """The client reads nothing: drops what is being sent."""
@@ -190,10 +180,6 @@ class FrameSender:
         )
         if self._task is not None:
             self._task.cancel()
-
-
-def _no_text(text: str, index: int, kind: str) -> None:
-    raise AssertionError("the sender was not told how to encode text")
 
 
 def _nothing() -> None:

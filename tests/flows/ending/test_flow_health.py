@@ -104,19 +104,25 @@ def test_sources_may_have_a_limit_of_silence(health_after: Callable[..., FlowHea
     assert (health.state, health.node, health.is_healthy) == ("silent", "source", False)
 
 
-def test_a_call_that_does_not_return_stalls_the_flow_and_is_named() -> None:
-    sink, now_s = Hanging(), [0.0]
+def health_while_it_hangs(sink: Hanging, *pauses_s: float) -> list[FlowHealth]:
+    """Judges a flow whose sink does not return after each of these pauses."""
+    now_s = [0.0]
     flow = torvyn.Flow(Three(), sink).start()
     sink.is_called.wait()
     wait_until_still(flow)
     check = HealthCheck(STALL_S, clock=lambda: now_s[0])
     check.check(flow.statistics)
     states = []
-    for _ in range(2):
-        now_s[0] += STALL_S * 0.6
+    for pause_s in pauses_s:
+        now_s[0] += pause_s
         states.append(check.check(flow.statistics))
     sink.may_return.set()
     flow.cancel()
+    return states
+
+
+def test_a_call_that_does_not_return_stalls_the_flow_and_is_named() -> None:
+    states = health_while_it_hangs(Hanging(), STALL_S * 0.6, STALL_S * 0.6)
 
     assert [(health.state, health.node) for health in states] == [
         ("moving", "sink"),
@@ -134,16 +140,7 @@ class Rejected(Hanging):
 
 
 def test_a_flow_that_a_server_rejects_waits_and_is_healthy() -> None:
-    sink, now_s = Rejected(), [0.0]
-    flow = torvyn.Flow(Three(), sink).start()
-    sink.is_called.wait()
-    wait_until_still(flow)
-    check = HealthCheck(STALL_S, clock=lambda: now_s[0])
-    check.check(flow.statistics)
-    now_s[0] += 10 * STALL_S
-    health = check.check(flow.statistics)
-    sink.may_return.set()
-    flow.cancel()
+    (health,) = health_while_it_hangs(Rejected(), 10 * STALL_S)
 
     assert (health.state, health.is_healthy) == ("waiting", True)
     assert health.reason == "collector:443 rejects node `sink`: 401"

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyConnectionResetError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_wire::http::header::{HeaderName, HeaderValue};
-use torvyn_wire::http::{HeaderMap, Response, StatusCode, Version, response};
+use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
 use torvyn_wire::{BodyError, Exchange};
 
 use super::Driven;
@@ -58,16 +58,6 @@ impl WireExchange {
     #[getter]
     fn authority(&self) -> Option<&str> {
         self.exchange.head.uri.authority().map(|authority| authority.as_str())
-    }
-
-    #[getter]
-    fn is_http2(&self) -> bool {
-        self.exchange.head.version == Version::HTTP_2
-    }
-
-    #[getter]
-    fn is_tls(&self) -> bool {
-        self.exchange.is_tls
     }
 
     /// The address of the client.
@@ -156,15 +146,10 @@ impl WireExchange {
         Ok(())
     }
 
-    /// Ends the answer as broken.
-    fn abort(&self) {
-        self.driven.after(|| self.exchange.abort());
-    }
-
     /// The request was handled: an answer that is not complete is broken.
     fn abort_unless_finished(&self) {
         if !self.exchange.answer.is_finished() {
-            self.abort();
+            self.driven.after(|| self.exchange.abort());
         }
     }
 

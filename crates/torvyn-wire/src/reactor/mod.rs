@@ -137,15 +137,6 @@ impl Reactor {
     pub fn before_run<T>(&self, work: impl FnOnce() -> T) -> T {
         self.handle.ready.watching(work)
     }
-
-    /// How many tasks there are.
-    pub fn len(&self) -> usize {
-        self.tasks.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.tasks.len() == 0
-    }
 }
 
 impl AsRawFd for Reactor {

@@ -94,10 +94,6 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Polls ready tasks until none is left, or so many were polled: then the alarm rings.
     pub fn run(&mut self, ready: &Arc<Ready>, limit: usize) {
         let mut polls = 0;

@@ -22,7 +22,7 @@ from torvyn.transport.settings import ServerSettings
 
 
 class NativeExchange(HttpExchange):
-    __slots__ = ("_is_half_closed", "_left", "_loop", "_native", "_on_half_closed", "_room")
+    __slots__ = ("_is_half_closed", "_left", "_loop", "_native", "_on_half_closed", "_rooms")
 
     def __init__(self, native: WireExchange, sample_rate: float = 0.0) -> None:
         headers = native.headers()
@@ -39,7 +39,8 @@ class NativeExchange(HttpExchange):
         self._native = native
         self._loop = asyncio.get_running_loop()
         self._left: asyncio.Future[None] | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._rooms: list[asyncio.Future[None]] = []
+        """Posts that wait for room: a heartbeat may wait beside the answer."""
         self._is_half_closed = False
         self._on_half_closed: Callable[[], None] | None = None
 
@@ -82,8 +83,9 @@ class NativeExchange(HttpExchange):
         return post
 
     def _wait_for_room(self) -> asyncio.Future[None]:
-        self._room = self._loop.create_future()
-        return self._room
+        room = self._loop.create_future()
+        self._rooms.append(room)
+        return room
 
     async def until_left(self) -> None:
         if not self._native.is_left:
@@ -98,7 +100,9 @@ class NativeExchange(HttpExchange):
     # What the wire tells
 
     def has_room(self) -> None:
-        _settle(self._room)
+        for room in self._rooms:
+            _settle(room)
+        self._rooms.clear()
 
     def half_close(self) -> None:
         self._is_half_closed = True
@@ -106,9 +110,12 @@ class NativeExchange(HttpExchange):
             self._on_half_closed()
 
     def leave(self) -> None:
-        if self._room is not None and not self._room.done():
-            self._room.set_exception(ConnectionResetError("the client has left"))
-        _settle(self._left)
+        for room in self._rooms:
+            if not room.done():
+                room.set_exception(ConnectionResetError("the client has left"))
+        self._rooms.clear()
+        if self._left is not None:
+            _settle(self._left)
 
     def end(self) -> None:
         """The request was handled: an answer that is not complete is broken."""
@@ -116,6 +123,6 @@ class NativeExchange(HttpExchange):
         self._native.abort_unless_finished()
 
 
-def _settle(future: asyncio.Future[None] | None) -> None:
-    if future is not None and not future.done():
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
         future.set_result(None)

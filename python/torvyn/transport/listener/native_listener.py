@@ -72,14 +72,25 @@ class NativeListener:
             if not self._failed.done():
                 self._failed.set_exception(error)
             return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if due_s is None else self._loop.call_later(due_s, self._turn)
+        if due_s is not None:
+            self._arm(self._loop.time() + due_s)
         for event in events:
             if isinstance(event, WireExchange):
                 self._begin(event)
             else:
                 self._tell(*event)
+
+    def _arm(self, due_s: float) -> None:
+        """A timer that is earlier than needed stays: most turns change nothing."""
+        if self._timer is not None and self._timer.when() <= due_s:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._turn()
 
     def _begin(self, native: WireExchange) -> None:
         exchange = NativeExchange(native, self._application.sample_rate)
