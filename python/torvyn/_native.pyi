@@ -166,6 +166,7 @@ class EdgeLog:
         pauses: bool,
     ) -> EdgeLog: ...
     def set_offset(self, offset_ns: int) -> None: ...  # Unix time less the flow's time
+    def step_offset(self, offset_ns: int) -> None: ...  # the wall clock was set
     # First number, count, Unix time of the newest element, body, receipts
     def take(self) -> tuple[int, int, int, bytes, BatchReceipts] | None: ...
     def fail(self, message: str) -> None: ...  # The flow fails with the next element
