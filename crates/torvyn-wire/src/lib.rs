@@ -9,6 +9,7 @@
 //! - `answer_body`: the body of an answer, as hyper takes it
 //! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
+//! - `websocket`: connections that have become WebSockets
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
 #![forbid(unsafe_code)]
@@ -28,11 +29,12 @@ mod service;
 mod socket;
 mod tls;
 mod transport;
+mod websocket;
 
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
 pub use events::{Event, Events};
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Framing};
 pub use http;
 pub use inbox::{End, Inbox, InboxWriter, Message, inbox};
 pub use options::Options;
