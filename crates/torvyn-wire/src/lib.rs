@@ -7,6 +7,7 @@
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
 //! - `answer_body`: the body of an answer, as hyper takes it
+//! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
 //! - `client`: requests to other servers
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
@@ -20,6 +21,7 @@ mod client;
 mod connection;
 mod events;
 mod exchange;
+mod inbox;
 mod options;
 mod protocol;
 mod reactor;
@@ -38,6 +40,7 @@ pub use events::{Event, Events};
 pub use exchange::Exchange;
 pub use http;
 pub use http_body_util::Full;
+pub use inbox::{End, Inbox, InboxWriter, Message, inbox};
 pub use options::Options;
 pub use reactor::Reactor;
 pub use server::Server;
