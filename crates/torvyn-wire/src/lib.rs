@@ -30,7 +30,6 @@ mod service;
 mod socket;
 mod tls;
 mod transport;
-mod within;
 
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;

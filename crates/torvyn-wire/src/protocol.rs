@@ -14,12 +14,11 @@ use crate::connection::Connection;
 use crate::options::{
     CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, PING, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
 };
-use crate::reactor::Sleeper;
+use crate::reactor::{Sleeper, within};
 use crate::server::{Shared, next_look};
 use crate::service::{Service, StreamExecutor};
 use crate::socket::Socket;
 use crate::transport::Transport;
-use crate::within::within;
 
 /// How an HTTP/2 connection begins without TLS. What begins like this is not HTTP/1, even if it goes on differently.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0";

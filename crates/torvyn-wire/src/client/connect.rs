@@ -13,10 +13,9 @@ use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
 use super::{ClientError, Origin, Shared};
-use crate::reactor::{Handle, Sleeper};
+use crate::reactor::{Handle, Sleeper, within};
 use crate::socket::{Line, Socket};
 use crate::transport::Transport;
-use crate::within::within;
 
 /// After so long without an answer the next address is tried as well, as RFC 8305 recommends.
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);

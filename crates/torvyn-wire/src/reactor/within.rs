@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::reactor::Handle;
+use super::Handle;
 
 /// The result, unless it takes too long.
 pub async fn within<T>(handle: &Handle, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
