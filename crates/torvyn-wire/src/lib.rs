@@ -1,4 +1,4 @@
-//! The wire of a server: HTTP/1.1 and HTTP/2 over TCP or TLS, on whatever thread drives it.
+//! The wire of a server, HTTP/1.1 and HTTP/2 over TCP or TLS, and a client; on whatever thread drives them.
 //!
 //! - `server`: a listening socket and its connections
 //! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
@@ -10,6 +10,7 @@
 //! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
 //! - `websocket`: connections that have become WebSockets
+//! - `client`: requests to other servers
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@
 mod answer;
 mod answer_body;
 mod bodies;
+mod client;
 mod connection;
 mod events;
 mod exchange;
@@ -33,9 +35,12 @@ mod websocket;
 
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
+pub use bytes;
+pub use client::{Client, ClientCall, ClientError, ClientOptions, Origin, Receiver, client_config};
 pub use events::{Event, Events};
 pub use exchange::{Exchange, Framing};
 pub use http;
+pub use http_body_util::Full;
 pub use inbox::{End, Inbox, InboxWriter, Message, inbox};
 pub use options::Options;
 pub use reactor::Reactor;
