@@ -97,7 +97,7 @@ impl Answer {
     pub fn respond(&self, head: Parts, body: Bytes) {
         let mut state = lock(&self.state);
         state.head = Some(head);
-        state.whole = Some(body);
+        state.whole = Some(body).filter(|body| !body.is_empty());
         state.is_finished = true;
         state.wake();
     }
@@ -152,6 +152,17 @@ impl Answer {
         state.wake();
         if let Some(stream) = state.stream.take() {
             stream.wake();
+        }
+    }
+
+    /// `abort`, if not everything is sent by then.
+    pub fn abort_after(self: &Arc<Self>, limit: Duration) {
+        if !self.is_left() {
+            let (answer, timer) = (self.clone(), self.handle.sleep(limit));
+            self.handle.spawn(async move {
+                timer.await;
+                answer.abort();
+            });
         }
     }
 

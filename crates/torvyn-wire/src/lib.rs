@@ -7,6 +7,7 @@
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
 //! - `answer_body`: the body of an answer, as hyper takes it
+//! - `grpc`: calls, which are handed over at their head, and their messages
 //! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
 //! - `websocket`: connections that have become WebSockets
@@ -22,6 +23,7 @@ mod client;
 mod connection;
 mod events;
 mod exchange;
+mod grpc;
 mod inbox;
 mod options;
 mod protocol;

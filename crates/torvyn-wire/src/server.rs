@@ -131,10 +131,19 @@ impl Server {
         lock(&self.shared.open).connections.len()
     }
 
+    /// Accepts no more connections. Open ones end when their requests are answered, except those that carry gRPC.
+    pub fn drain(&self) {
+        self.end(Connection::drain);
+    }
+
     /// Accepts no more connections; open ones end when their requests are answered.
     pub fn stop(&self) {
+        self.end(Connection::stop);
+    }
+
+    fn end(&self, connection: impl Fn(&Connection)) {
         self.shared.is_stopping.store(true, Ordering::Release);
-        lock(&self.shared.open).connections.iter().for_each(|(_, connection)| connection.stop());
+        lock(&self.shared.open).connections.iter().for_each(|(_, one)| connection(one));
         if let Some(acceptor) = lock(&self.shared.acceptor).take() {
             acceptor.wake();
         }

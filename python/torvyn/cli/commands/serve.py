@@ -45,7 +45,9 @@ DEFAULT = "Torvyn.toml"
 )
 @click.option("--host", metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", metavar="N", help="The port; 0 chooses a free one.")
-@click.option("--grpc-port", metavar="N", help="The port for gRPC; by default gRPC is off.")
+@click.option(
+    "--grpc-port", metavar="N", help="A port for gRPC. The native wire also serves it on `--port`."
+)
 @click.option(
     "--keys", metavar="PATH", help="Require an API key from this file; see `torvyn keys`."
 )
@@ -181,9 +183,9 @@ def _say_ready(
     names, url = ", ".join(f"`{name}`" for name in services), server.url
     screen.info(f"[torvyn] Serving {names} at {url}")
     record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
-    if server.grpc is not None:
-        screen.info(f"[torvyn] gRPC at {server.grpc.address}")
-        record["grpc"] = server.grpc.address
+    if server.grpc_address is not None:
+        screen.info(f"[torvyn] gRPC at {server.grpc_address}")
+        record["grpc"] = server.grpc_address
     curl = _curl(url, services) + (' -H "Authorization: Bearer $KEY"' if has_keys else "")
     screen.info("", f"Open {url} in a browser, or try:", "", curl, "")
     if screen.is_json:

@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import WireExchange, WireServer
+from torvyn.transport.grpc.exchange import GrpcExchange
 from torvyn.transport.http.body_limit import MAX_BODIES
 from torvyn.transport.http.native_exchange import NativeExchange
 from torvyn.transport.websocket.native_socket import NativeSocket
@@ -51,7 +52,7 @@ class NativeListener:
         self._turn()
 
     def stop_accepting(self) -> None:
-        self._wire.stop()
+        self._wire.drain()
 
     async def stop(self, grace_s: float) -> None:
         self._wire.stop()
@@ -98,10 +99,14 @@ class NativeListener:
 
     def _begin(self, native: WireExchange) -> None:
         application = self._application
+        exchange: NativeExchange
         if native.is_websocket:
             # Its streams are traced one by one.
             exchange = NativeExchange(native)
             handling = application.websocket.handle(NativeSocket(exchange))
+        elif native.is_call:
+            exchange = GrpcExchange(native, application.settings, application.sample_rate)
+            handling = application.grpc.handle(exchange)
         else:
             exchange = NativeExchange(native, application.sample_rate)
             handling = application.http.handle(exchange)

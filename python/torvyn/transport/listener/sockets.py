@@ -15,14 +15,14 @@ SEND_BYTES: Final = 16 * KiB
 slow, it is better that the engine waits than that the socket fills."""
 
 
-def listen(settings: ServerSettings) -> socket.socket:
-    """A listening socket. Connections inherit its options."""
+def listen(settings: ServerSettings, port: int, flag: str = "--port") -> socket.socket:
+    """A listening socket. Connections inherit its options. `flag` sets the port."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         set_socket_options(sock, settings)
-        sock.bind((settings.host, settings.port))
+        sock.bind((settings.host, port))
         sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
@@ -30,8 +30,8 @@ def listen(settings: ServerSettings) -> socket.socket:
         reason = (error.strerror or str(error)).lower()
         raise MissingError(
             "transport.cannot-listen",
-            f"cannot listen on {settings.host}:{settings.port}: {reason}",
-            hint="choose another port with `--port`; 0 takes any free port",
+            f"cannot listen on {settings.host}:{port}: {reason}",
+            hint=f"choose another port with `{flag}`; 0 takes any free port",
         ) from error
     return sock
 
