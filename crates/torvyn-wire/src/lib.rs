@@ -2,6 +2,8 @@
 //!
 //! - `server`: a listening socket and its connections
 //! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
+//! - `head_check`: heads that could be read in two ways
+//! - `admission`: which connections have room
 //! - `connection`: what is known of one connection
 //! - `service`: a request to an exchange, and its answer back
 //! - `bodies`: request bodies, within limits
@@ -12,12 +14,14 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod answer;
 mod answer_body;
 mod bodies;
 mod connection;
 mod events;
 mod exchange;
+mod head_check;
 mod options;
 mod protocol;
 mod reactor;
@@ -27,6 +31,7 @@ mod socket;
 mod tls;
 mod transport;
 
+pub use admission::Counts;
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
 pub use events::{Event, Events};

@@ -23,6 +23,8 @@ use crate::transport::Transport;
 /// How an HTTP/2 connection begins without TLS. What begins like this is not HTTP/1, even if it goes on differently.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0";
 
+const LINGER: Duration = Duration::from_millis(500);
+
 pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
     let opening = open(&shared, &connection);
     let Some(Some((transport, is_http2))) =
@@ -34,18 +36,31 @@ pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
     let hyper = if is_http2 {
         Hyper::Http2(Box::pin(http2_builder(&shared).serve_connection(transport, service)))
     } else {
+        let transport = transport.with_head_check();
         Hyper::Http1(Box::pin(http1_builder(&shared).serve_connection(transport, service)))
     };
     let watch = shared.handle.sleep_until(next_look(&shared.options));
-    Serving { hyper, shared, connection, watch, is_told: false }.await;
+    let serving =
+        Serving { hyper, shared: shared.clone(), connection: connection.clone(), watch, is_told: false };
+    if serving.await == Ended::Complete {
+        linger(&shared.handle, &connection).await;
+    }
+}
+
+/// Reads what the client still sends, for a moment: closing before would reset the connection, and the client might
+/// lose the last answer, which says what was wrong.
+async fn linger(handle: &Handle, connection: &Connection) {
+    if connection.line.discard() {
+        within(handle, LINGER, poll_fn(|context| connection.line.poll_discard(context))).await;
+    }
 }
 
 async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bool)> {
     let mut socket = Socket::new(connection.line.clone());
-    if let Some(config) = &shared.options.tls {
-        let stream = TlsAcceptor::from(config.clone()).accept(socket).await.ok()?;
+    if let Some(config) = shared.tls() {
+        let stream = TlsAcceptor::from(config).accept(socket).await.ok()?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        return Some((Transport::Tls(Box::new(stream)), is_http2));
+        return Some((Transport::tls(stream), is_http2));
     }
     let mut first = Vec::with_capacity(64);
     while first.len() < HTTP2.len() && HTTP2.starts_with(&first) {
@@ -55,7 +70,7 @@ async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bo
     }
     let is_http2 = first.starts_with(HTTP2);
     socket.unread(first);
-    Some((Transport::Plain(socket), is_http2))
+    Some((Transport::plain(socket), is_http2))
 }
 
 /// The result, unless it takes too long.
@@ -123,10 +138,17 @@ impl Serving {
     }
 }
 
-impl Future for Serving {
-    type Output = ();
+#[derive(PartialEq, Eq)]
+enum Ended {
+    /// The last answer was sent, or the client is gone.
+    Complete,
+    Expired,
+}
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+impl Future for Serving {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
         let this = &mut *self;
         if this.connection.is_stopping() {
             this.shut_down();
@@ -135,7 +157,7 @@ impl Future for Serving {
             let is_http2 = matches!(this.hyper, Hyper::Http2(_));
             if this.connection.is_expired(&this.shared.options, is_http2, Instant::now()) {
                 if this.is_told || !is_http2 {
-                    return Poll::Ready(());
+                    return Poll::Ready(Ended::Expired);
                 }
                 // An HTTP/2 client learns that the connection ends; if it does not leave, the next look closes it.
                 this.shut_down();
@@ -144,8 +166,8 @@ impl Future for Serving {
         }
         this.connection.notice_half_close(context);
         match &mut this.hyper {
-            Hyper::Http1(connection) => connection.as_mut().poll(context).map(|_| ()),
-            Hyper::Http2(connection) => connection.as_mut().poll(context).map(|_| ()),
+            Hyper::Http1(connection) => connection.as_mut().poll(context).map(|_| Ended::Complete),
+            Hyper::Http2(connection) => connection.as_mut().poll(context).map(|_| Ended::Complete),
         }
     }
 }

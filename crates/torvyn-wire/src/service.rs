@@ -46,10 +46,11 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<AnswerBody>, Aborted> {
     let answer = Answer::new(shared.next_id(), shared.events.clone(), shared.handle.clone());
-    let in_flight = connection.enter(answer.clone());
+    let mut in_flight = connection.enter(answer.clone());
     STREAM.set(Some(answer.clone()));
     let (head, body) = request.into_parts();
     let body = shared.bodies.collect(body, &shared.options, &shared.handle).await;
+    in_flight.received();
     if body == Err(BodyError::Left) {
         return Err(Aborted);
     }

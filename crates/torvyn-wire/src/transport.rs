@@ -8,21 +8,45 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
+use crate::head_check::{HeadCheck, REFUSED};
 use crate::socket::Socket;
 
 /// How much is read at once.
 const READ_BYTES: usize = 8 * 1024;
 
-pub enum Transport {
+enum Stream {
     Plain(Socket),
     Tls(Box<TlsStream<Socket>>),
 }
 
+pub struct Transport {
+    stream: Stream,
+    /// Of HTTP/1, for what hyper reads.
+    check: Option<Box<HeadCheck>>,
+}
+
 impl Transport {
+    pub fn plain(socket: Socket) -> Self {
+        Self { stream: Stream::Plain(socket), check: None }
+    }
+
+    pub fn tls(stream: TlsStream<Socket>) -> Self {
+        Self { stream: Stream::Tls(Box::new(stream)), check: None }
+    }
+
+    /// Refuses ambiguous heads of HTTP/1.
+    pub fn with_head_check(self) -> Self {
+        Self { check: Some(Box::default()), ..self }
+    }
+
+    fn is_refused(&self) -> bool {
+        self.check.as_ref().is_some_and(|check| check.is_refused())
+    }
+
     fn writer(&mut self) -> Pin<&mut (dyn AsyncWrite + Send + Unpin)> {
-        match self {
-            Self::Plain(socket) => Pin::new(socket),
-            Self::Tls(stream) => Pin::new(stream.as_mut()),
+        match &mut self.stream {
+            Stream::Plain(socket) => Pin::new(socket),
+            Stream::Tls(stream) => Pin::new(stream.as_mut()),
         }
     }
 }
@@ -33,24 +57,32 @@ impl AsyncRead for Transport {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
+        match &mut self.get_mut().stream {
+            Stream::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
         }
     }
 }
 
 impl Read for Transport {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         mut cursor: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let mut bytes = [0_u8; READ_BYTES];
         let count = cursor.remaining().min(READ_BYTES);
         let mut buffer = ReadBuf::new(&mut bytes[..count]);
-        ready!(AsyncRead::poll_read(self, context, &mut buffer))?;
-        cursor.put_slice(buffer.filled());
+        if !self.is_refused() {
+            ready!(AsyncRead::poll_read(self.as_mut(), context, &mut buffer))?;
+        }
+        let mut accepted = buffer.filled();
+        if let Some(check) = &mut self.check {
+            accepted = &accepted[..check.accept(accepted)];
+        }
+        // An empty read would be the end of the connection.
+        let is_empty = accepted.is_empty() && self.is_refused();
+        cursor.put_slice(if is_empty { &REFUSED[..count.min(REFUSED.len())] } else { accepted });
         Poll::Ready(Ok(()))
     }
 }
@@ -69,7 +101,7 @@ impl Write for Transport {
     }
 
     fn is_write_vectored(&self) -> bool {
-        matches!(self, Self::Plain(_))
+        matches!(self.stream, Stream::Plain(_))
     }
 
     fn poll_write_vectored(
