@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat serve test simulate test-deps test-tokenizers lint format bench reliability docs proto ci clean
+.PHONY: help demo chat serve test simulate test-deps test-tokenizers lint format bench reliability conformance docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -110,6 +110,9 @@ bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability
+
+conformance: $(VENV)/.dev test-deps ## run the test suites of the protocols against the server
+	$(BIN)/python -m benches.conformance
 
 docs: $(VENV)/.dev ## generate the reference pages
 	$(BIN)/python docs/generate.py

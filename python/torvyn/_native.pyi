@@ -166,6 +166,7 @@ class EdgeLog:
         pauses: bool,
     ) -> EdgeLog: ...
     def set_offset(self, offset_ns: int) -> None: ...  # Unix time less the flow's time
+    def step_offset(self, offset_ns: int) -> None: ...  # the wall clock was set
     # First number, count, Unix time of the newest element, body, receipts
     def take(self) -> tuple[int, int, int, bytes, BatchReceipts] | None: ...
     def fail(self, message: str) -> None: ...  # The flow fails with the next element
@@ -733,8 +734,8 @@ class WireServer:
         """Readable when there is something to do."""
     def turn(self) -> tuple[list[WireExchange | tuple[int, int | str]], float | None]:
         """Reads and writes what is ready. Returns new exchanges and events (0: room, 1: half
-        closed, 2: left, each with the number of the exchange; 3: not accepted, with the reason),
-        and in how many seconds a timer is due."""
+        closed, 2: left, 4: message, each with the number of the exchange; 3: not accepted, with
+        the reason), and in how many seconds a timer is due."""
     def counts(self) -> tuple[int, int, int, int]:
         """Connections that are open, that brought a valid key, that were closed to make room, that
         found no room."""
@@ -772,6 +773,13 @@ class WireExchange:
     def headers(self) -> dict[str, str]: ...
     def recognise(self) -> None:
         """The request has a valid key: its connection does not count among those of strangers."""
+    def receive(self) -> str | bytes | None:
+        """The next message of the client. None: wait for the event, unless no more come."""
+    @property
+    def messages_end(
+        self,
+    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+        """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
     def append(self, data: bytes) -> bool:

@@ -9,6 +9,7 @@
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
 //! - `answer_body`: the body of an answer, as hyper takes it
+//! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
@@ -22,6 +23,7 @@ mod connection;
 mod events;
 mod exchange;
 mod head_check;
+mod inbox;
 mod options;
 mod protocol;
 mod reactor;
@@ -37,6 +39,7 @@ pub use bodies::BodyError;
 pub use events::{Event, Events};
 pub use exchange::Exchange;
 pub use http;
+pub use inbox::{End, Inbox, InboxWriter, Message, inbox};
 pub use options::Options;
 pub use reactor::Reactor;
 pub use server::Server;

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.transport")
 
-_ROOM, _HALF_CLOSED, _LEFT, _ACCEPT_FAILED = range(4)
+_ROOM, _HALF_CLOSED, _LEFT, _ACCEPT_FAILED, _MESSAGE = range(5)
 _STOP_S: Final = 0.02
 """How often it looks whether the last connection has ended."""
 _WARN_S: Final = 10.0
@@ -129,6 +129,8 @@ class NativeListener:
             return
         if kind == _ROOM:
             exchange.has_room()
+        elif kind == _MESSAGE:
+            exchange.has_message()
         elif kind == _HALF_CLOSED:
             exchange.half_close()
         elif kind == _LEFT:
