@@ -1,7 +1,7 @@
 //! Finds the protocol of a connection, and serves it until its end.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::options::{
     CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, PING, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
 };
-use crate::reactor::{Handle, Sleeper};
+use crate::reactor::{Handle, Sleeper, within};
 use crate::server::{Shared, next_look};
 use crate::service::{Service, StreamExecutor};
 use crate::socket::Socket;
@@ -60,7 +60,7 @@ async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bo
     if let Some(config) = shared.tls() {
         let stream = TlsAcceptor::from(config).accept(socket).await.ok()?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        return Some((Transport::tls(stream), is_http2));
+        return Some((Transport::tls(stream.into()), is_http2));
     }
     let mut first = Vec::with_capacity(64);
     while first.len() < HTTP2.len() && HTTP2.starts_with(&first) {
@@ -71,17 +71,6 @@ async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bo
     let is_http2 = first.starts_with(HTTP2);
     socket.unread(first);
     Some((Transport::plain(socket), is_http2))
-}
-
-/// The result, unless it takes too long.
-async fn within<T>(handle: &Handle, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    let mut timer = handle.sleep(limit);
-    poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(made) => Poll::Ready(Some(made)),
-        Poll::Pending => Pin::new(&mut timer).poll(context).map(|()| None),
-    })
-    .await
 }
 
 fn http1_builder(shared: &Shared) -> http1::Builder {

@@ -38,6 +38,7 @@ class NativeListener:
         self._exchanges: dict[int, NativeExchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_s = 0.0
         self._warned_at_s = -_WARN_S
         pem = None if certificate is None else certificate.read()
         self._wire = WireServer(sock.detach(), **_options(application.settings), tls=pem)
@@ -96,10 +97,11 @@ class NativeListener:
 
     def _arm(self, due_s: float) -> None:
         """A timer that is earlier than needed stays: most turns change nothing."""
-        if self._timer is not None and self._timer.when() <= due_s:
-            return
         if self._timer is not None:
+            if self._timer_due_s <= due_s:
+                return
             self._timer.cancel()
+        self._timer_due_s = due_s
         self._timer = self._loop.call_at(due_s, self._on_timer)
 
     def _on_timer(self) -> None:
