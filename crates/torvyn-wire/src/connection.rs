@@ -1,5 +1,7 @@
 //! What is known of one connection: its requests, since when it is idle, and how it ends.
 
+pub mod admission;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,9 +2,8 @@
 //!
 //! - `server`: a listening socket and its connections
 //! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
-//! - `head_check`: heads that could be read in two ways
-//! - `admission`: which connections have room
-//! - `connection`: what is known of one connection
+//! - `transport`: its bytes, without heads that could be read in two ways
+//! - `connection`: what is known of one connection, and which one makes room for another
 //! - `service`: a request to an exchange, and its answer back
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
@@ -16,7 +15,6 @@
 
 #![forbid(unsafe_code)]
 
-mod admission;
 mod answer;
 mod answer_body;
 mod bodies;
@@ -24,7 +22,6 @@ mod client;
 mod connection;
 mod events;
 mod exchange;
-mod head_check;
 mod inbox;
 mod options;
 mod protocol;
@@ -35,11 +32,11 @@ mod socket;
 mod tls;
 mod transport;
 
-pub use admission::Counts;
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
 pub use bytes;
 pub use client::{Client, ClientCall, ClientError, ClientOptions, Origin, Receiver, client_config};
+pub use connection::admission::Counts;
 pub use events::{Event, Events};
 pub use exchange::Exchange;
 pub use http;

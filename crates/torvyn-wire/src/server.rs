@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::admission::{self, Counts, OpenConnections, Place};
 use crate::bodies::Bodies;
 use crate::connection::Connection;
+use crate::connection::admission::{self, Counts, OpenConnections, Place};
 use crate::events::{Event, Events};
 use crate::exchange::Exchange;
 use crate::options::Options;

@@ -1,5 +1,7 @@
 //! A connection with or without TLS, as hyper reads and writes it.
 
+mod head_check;
+
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,8 +10,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsStream;
 
-use crate::head_check::{HeadCheck, REFUSED};
 use crate::socket::Socket;
+use head_check::{HeadCheck, REFUSED};
 
 /// How much is read at once.
 const READ_BYTES: usize = 8 * 1024;

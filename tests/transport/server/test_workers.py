@@ -20,6 +20,8 @@ from serve_process import MANIFEST, serving
 from torvyn.transport.access.key_file import edit
 
 COUNT = 2
+OPTIONS = ("-q", "--workers", str(COUNT))
+"""Quiet: nobody reads the log of each request, and a full pipe would block the workers."""
 BODY = {"prompt": "Hi"}
 
 
@@ -65,7 +67,7 @@ def is_alive(pid: int) -> bool:
 @pytest.fixture
 def workers(tmp_path: Path) -> Iterator[Workers]:
     (tmp_path / "Torvyn.toml").write_text(MANIFEST)
-    with serving(tmp_path, "--workers", str(COUNT)) as (process, url):
+    with serving(tmp_path, *OPTIONS) as (process, url):
         yield Workers(process, url)
 
 
@@ -83,7 +85,9 @@ def test_a_worker_that_dies_is_started_again_and_the_other_serves_meanwhile(
     # The kernel gives new connections to the sockets that are left, once the process is gone.
     wait_for(lambda: all(workers.answers() for _ in range(20)))
     wait_for(lambda: len(workers.pids) == COUNT and other in workers.pids)
-    assert "was ended by SIGKILL; it is started again" in workers.process.stderr.readline()
+    assert any(
+        "was ended by SIGKILL; it is started again" in said for said in workers.process.stderr
+    )
     wait_for(lambda: workers.seen() == {"1", "2"})
 
 
@@ -130,7 +134,7 @@ def test_a_hangup_reaches_every_worker(tmp_path: Path) -> None:
         MANIFEST.replace("\n[serve]\n", '\n[serve]\naudit = "file"\n')
     )
     audit = tmp_path / "torvyn-audit.jsonl"
-    with serving(tmp_path, "--workers", str(COUNT)) as (process, url):
+    with serving(tmp_path, *OPTIONS) as (process, url):
         audit.rename(tmp_path / "yesterday")
         process.send_signal(signal.SIGHUP)
         workers = Workers(process, url)
@@ -148,7 +152,7 @@ def test_the_limits_of_a_key_are_divided(tmp_path: Path) -> None:
     with edit(tmp_path / "keys.json") as file:
         key = file.add("web", requests_per_minute=4)
     (tmp_path / "Torvyn.toml").write_text(MANIFEST)
-    arguments = ("--workers", str(COUNT), "--keys", "keys.json")
+    arguments = (*OPTIONS, "--keys", "keys.json")
     with serving(tmp_path, *arguments) as (_, url):
         port = int(url.rpartition(":")[2])
         statuses = [ask_with_key(port, key) for _ in range(40)]

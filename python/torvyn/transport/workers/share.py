@@ -70,8 +70,6 @@ def divided(settings: ServerSettings, share: Share) -> ServerSettings:
     return replace(
         settings,
         share=share,
-        # Granian may lose a connection that arrives while it starts, as it does at a restart.
-        wire="native",
         max_streams=share.of(settings.max_streams),
         max_connections=None if connections is None else share.of(connections),
     )
