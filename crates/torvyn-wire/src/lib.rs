@@ -10,6 +10,7 @@
 //! - `answer_body`: the body of an answer, as hyper takes it
 //! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
+//! - `websocket`: connections that have become WebSockets
 //! - `client`: requests to other servers
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
@@ -31,6 +32,7 @@ mod service;
 mod socket;
 mod tls;
 mod transport;
+mod websocket;
 
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
@@ -38,7 +40,7 @@ pub use bytes;
 pub use client::{Client, ClientCall, ClientError, ClientOptions, Origin, Receiver, client_config};
 pub use connection::admission::Counts;
 pub use events::{Event, Events};
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Framing};
 pub use http;
 pub use http_body_util::Full;
 pub use inbox::{End, Inbox, InboxWriter, Message, inbox};

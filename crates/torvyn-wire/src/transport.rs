@@ -14,7 +14,7 @@ use crate::socket::Socket;
 use head_check::{HeadCheck, REFUSED};
 
 /// How much is read at once.
-const READ_BYTES: usize = 8 * 1024;
+pub const READ_BYTES: usize = 8 * 1024;
 
 enum Stream {
     Plain(Socket),
