@@ -25,15 +25,17 @@ pub struct Transport {
     stream: Stream,
     /// Of HTTP/1, for what hyper reads.
     check: Option<Box<HeadCheck>>,
+    /// What has arrived after a head that asks for another protocol: the next read gets it.
+    held: Vec<u8>,
 }
 
 impl Transport {
     pub fn plain(socket: Socket) -> Self {
-        Self { stream: Stream::Plain(socket), check: None }
+        Self { stream: Stream::Plain(socket), check: None, held: Vec::new() }
     }
 
     pub fn tls(stream: TlsStream<Socket>) -> Self {
-        Self { stream: Stream::Tls(Box::new(stream)), check: None }
+        Self { stream: Stream::Tls(Box::new(stream)), check: None, held: Vec::new() }
     }
 
     /// Refuses ambiguous heads of HTTP/1.
@@ -59,7 +61,14 @@ impl AsyncRead for Transport {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
+        let this = self.get_mut();
+        if !this.held.is_empty() {
+            let count = this.held.len().min(buffer.remaining());
+            buffer.put_slice(&this.held[..count]);
+            this.held.drain(..count);
+            return Poll::Ready(Ok(()));
+        }
+        match &mut this.stream {
             Stream::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
         }
@@ -79,8 +88,13 @@ impl Read for Transport {
             ready!(AsyncRead::poll_read(self.as_mut(), context, &mut buffer))?;
         }
         let mut accepted = buffer.filled();
-        if let Some(check) = &mut self.check {
-            accepted = &accepted[..check.accept(accepted)];
+        let this = &mut *self;
+        if let Some(check) = &mut this.check {
+            let (checked, rest) = accepted.split_at(check.accept(accepted));
+            accepted = checked;
+            if !rest.is_empty() && !check.is_refused() {
+                this.held.splice(..0, rest.iter().copied());
+            }
         }
         // An empty read would be the end of the connection.
         let is_empty = accepted.is_empty() && self.is_refused();

@@ -36,6 +36,8 @@ struct Refused;
 pub struct HeadCheck {
     state: State,
     length: Length,
+    /// Whether the head asks for another protocol, which may follow it.
+    asks_upgrade: bool,
     /// The beginning of the current line.
     line: [u8; LINE_BYTES],
     /// How long the line is, beyond what is kept of it.
@@ -45,13 +47,20 @@ pub struct HeadCheck {
 
 impl Default for HeadCheck {
     fn default() -> Self {
-        Self { state: State::Begin, length: Length::None, line: [0; LINE_BYTES], line_bytes: 0, last: 0 }
+        Self {
+            state: State::Begin,
+            length: Length::None,
+            asks_upgrade: false,
+            line: [0; LINE_BYTES],
+            line_bytes: 0,
+            last: 0,
+        }
     }
 }
 
 impl HeadCheck {
     /// Looks at the next bytes of a connection; returns how many hyper may have. Fewer than there are: the rest, and all
-    /// that follows, is refused.
+    /// that follows, is refused; or a head has ended that asks for another protocol, and the rest may be that.
     pub fn accept(&mut self, bytes: &[u8]) -> usize {
         let mut accepted = 0;
         while accepted < bytes.len() {
@@ -62,6 +71,10 @@ impl HeadCheck {
                 State::Chunk(left) => self.skip(left, rest.len(), State::Chunk, State::ChunkSize),
                 _ => self.read_line(rest),
             };
+            if self.asks_upgrade && self.state != State::Headers {
+                self.asks_upgrade = false;
+                break;
+            }
         }
         accepted
     }
@@ -140,6 +153,7 @@ impl HeadCheck {
         }
         let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
         let name = line[..colon].trim_ascii();
+        self.asks_upgrade |= name.eq_ignore_ascii_case(b"upgrade");
         let is_length = name.eq_ignore_ascii_case(b"content-length");
         if !is_length && !name.eq_ignore_ascii_case(b"transfer-encoding") {
             return Ok(());
@@ -187,6 +201,16 @@ mod tests {
         let accepted = bytes.chunks(piece).map(|piece| check.accept(piece)).sum();
         assert_eq!(check.is_refused(), accepted < bytes.len());
         accepted
+    }
+
+    #[test]
+    fn what_may_be_another_protocol_is_left_for_it() {
+        let head = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
+        let mut check = HeadCheck::default();
+        assert_eq!(check.accept(&[head.as_slice(), b"\x81\n"].concat()), head.len());
+        // It was not: the next request is looked at as usual.
+        assert_eq!(check.accept(b"GET / HTTP/1.1\n"), 14);
+        assert!(check.is_refused());
     }
 
     fn is_accepted(text: &str) -> bool {
