@@ -85,6 +85,19 @@ def test_a_caller_with_a_key_keeps_its_connection_in_a_crowd(
             assert b"200 OK" in sock.recv(65536)
 
 
+def test_a_websocket_with_a_key_stays_open_in_a_crowd(
+    keyed_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    client = pytest.importorskip("websockets.sync.client", reason="pip install websockets")
+    headers = {"Authorization": f"Bearer {(tmp_path / 'key').read_text()}"}
+    with served(Scripted("a"), **keyed_settings) as server:
+        address = f"ws://127.0.0.1:{server.port}/v1/ws"
+        connected = client.connect(address, additional_headers=headers)
+        with connected as sock, crowd(server, MANY_ADDRESSES, ANSWERED):
+            sock.send('{"type": "ping"}')
+            assert "pong" in sock.recv(PATIENCE_S)
+
+
 def test_an_answer_is_not_cut_for_a_crowd_on_a_server_without_keys() -> None:
     with served(Scripted("one two", delay_s=0.3), max_streams=1) as server:
         sock = server.ask(b'{"prompt": "Hi"}')
