@@ -82,7 +82,7 @@ pub fn pull_batch_step(
     let py = value.py();
     let Some(items) = Items::of(value) else {
         return match pull_step(py, symbols, value, now_ns) {
-            Ok(Pull::Ready(_) | Pull::Restored { .. }) => Err(wrong(Role::Source, value, PULLED)),
+            Ok(Pull::Ready(_)) => Err(wrong(Role::Source, value, PULLED)),
             Err(error) if error.object.is_none() => Err(wrong(Role::Source, value, PULLED)),
             pull => pull.map(Some),
         };
