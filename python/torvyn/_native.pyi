@@ -3,6 +3,7 @@
 Classes marked `type_check_only` are returned by methods and not exported.
 """
 
+from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Final, Literal, Self, SupportsIndex, final, overload, type_check_only
@@ -38,6 +39,7 @@ __all__ = [
     "Utf8Decoder",
     "Waker",
     "WasmTools",
+    "WireClient",
     "WireExchange",
     "WireServer",
     "Workers",
@@ -166,6 +168,7 @@ class EdgeLog:
         pauses: bool,
     ) -> EdgeLog: ...
     def set_offset(self, offset_ns: int) -> None: ...  # Unix time less the flow's time
+    def step_offset(self, offset_ns: int) -> None: ...  # the wall clock was set
     # First number, count, Unix time of the newest element, body, receipts
     def take(self) -> tuple[int, int, int, bytes, BatchReceipts] | None: ...
     def fail(self, message: str) -> None: ...  # The flow fails with the next element
@@ -731,8 +734,8 @@ class WireServer:
         """Readable when there is something to do."""
     def turn(self) -> tuple[list[WireExchange | tuple[int, int | str]], float | None]:
         """Reads and writes what is ready. Returns new exchanges and events (0: room, 1: half
-        closed, 2: left, each with the number of the exchange; 3: not accepted, with the reason),
-        and in how many seconds a timer is due."""
+        closed, 2: left, 4: message, each with the number of the exchange; 3: not accepted, with
+        the reason), and in how many seconds a timer is due."""
     @property
     def connections(self) -> int: ...
     def stop(self) -> None:
@@ -765,6 +768,13 @@ class WireExchange:
     @property
     def is_left(self) -> bool: ...
     def headers(self) -> dict[str, str]: ...
+    def receive(self) -> str | bytes | None:
+        """The next message of the client. None: wait for the event, unless no more come."""
+    @property
+    def messages_end(
+        self,
+    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+        """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
     def append(self, data: bytes) -> bool:
@@ -773,3 +783,58 @@ class WireExchange:
         """`append` of a frame with new text."""
     def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...
     def abort_unless_finished(self) -> None: ...
+
+@final
+class WireClient:
+    """A client of HTTP servers, driven by another loop. `roots` are the certificates of
+    authorities, as PEM; needed for `https`."""
+
+    def __new__(
+        cls, *, connect_timeout_s: float, keep_alive_s: float, roots: bytes | None = None
+    ) -> Self: ...
+    def fileno(self) -> int:
+        """Readable when there is something to do."""
+    def turn(self) -> tuple[list[Future[None]], float | None]:
+        """Reads and writes what is ready. Returns the futures of replies that have more to read,
+        and in how many seconds a timer is due."""
+    def post(
+        self,
+        host: str,
+        port: int,
+        is_tls: bool,
+        addresses: list[str],
+        path: str,
+        headers: list[tuple[str, str]],
+        body: bytes,
+    ) -> WireReply:
+        """Sends a POST request to `host`, which has these addresses, over a kept connection if
+        there is one."""
+    @property
+    def connections(self) -> int: ...
+    @property
+    def draining(self) -> int:
+        """Connections that wait for the end of a body."""
+    def close(self) -> None:
+        """Closes every connection."""
+
+@final
+@type_check_only
+class WireReply:
+    """The response to a request, while it arrives."""
+
+    @property
+    def status(self) -> int | None: ...
+    def headers(self) -> dict[str, str]: ...
+    def take(self) -> bytes | None:
+        """What has arrived; nothing at the end; None if more may come."""
+    def wait(self, future: Future[None], knows_head: bool) -> bool:
+        """Lets `turn` return the future when there is more. False: there is something already."""
+    @property
+    def failure(
+        self,
+    ) -> tuple[Literal["connect-timeout", "unreachable", "tls", "broken"], str] | None:
+        """Why the response is not complete, and details."""
+    def cancel(self) -> None:
+        """Closes the connection."""
+    def release(self) -> None:
+        """Keeps the connection if the body ends within a moment."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,9 @@ from durable_parts import (
 
 import torvyn
 from torvyn import Element, Output
-from torvyn.durable import DurableStore, StoreUnavailable
+from torvyn.durable import DurableStore, LostRange, StoreUnavailable, Transaction
+from torvyn.durable.clock import AgeClock
+from torvyn.reactor.carriers.carrier_thread import IDLE_S
 
 
 def numbers(count: int, first: int = 0) -> list[str]:
@@ -186,6 +190,30 @@ def test_live_first_delivers_new_elements_before_the_backlog() -> None:
     later: list[str] = []
     disk_flow(AckSource([]), lambda e: later.append(e.text), order="live-first").run()
     assert later == []
+
+
+def test_what_comes_after_the_clock_was_set_is_stored_with_the_new_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    day_ns, is_set, ages_ns = 86_400 * 10**9, threading.Event(), list[int]()
+    commit, now_ns = DurableStore.commit, AgeClock.now_ns
+
+    def watched_commit(store: DurableStore, transaction: Transaction) -> list[LostRange]:
+        ages_ns.extend(time.time_ns() - append.newest_ns for append in transaction.appends)
+        return commit(store, transaction)
+
+    def items() -> Iterator[str]:
+        yield "before"
+        is_set.set()
+        time.sleep(3 * IDLE_S)
+        yield "after"
+
+    monkeypatch.setattr(DurableStore, "commit", watched_commit)
+    monkeypatch.setattr(AgeClock, "now_ns", lambda one: now_ns(one) + day_ns * is_set.is_set())
+    sink = GatedSink(free=10**9)
+    disk_flow(AckSource(items()), sink).run()
+    assert sink.texts == ["before", "after"]
+    assert [round(age_ns / day_ns) for age_ns in ages_ns] == [0, -1]
 
 
 def test_a_failing_disk_degrades_the_flow_and_acknowledges_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -104,12 +105,13 @@ class Upstream:
 
 
 @contextmanager
-def running(*replies: Reply) -> Iterator[Upstream]:
+def running(*replies: Reply, tls: ssl.SSLContext | None = None) -> Iterator[Upstream]:
     """The upstream on a thread and a loop of its own, gone when the block is left."""
     upstream = Upstream(*replies)
     loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(asyncio.start_server(upstream.serve, "127.0.0.1", 0))
-    upstream.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    server = loop.run_until_complete(asyncio.start_server(upstream.serve, "127.0.0.1", 0, ssl=tls))
+    place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    upstream.url = f"http{'' if tls is None else 's'}://{place}/v1"
     thread = threading.Thread(target=loop.run_forever, name="fake-upstream")
     thread.start()
     try:

@@ -82,5 +82,12 @@ def wait_until(is_true: Callable[[], bool]) -> None:
         pause.wait(0.001)
 
 
+def is_settled(engine: Engine) -> bool:
+    """No connection of an `openai` engine waits for the end of a response."""
+    clients = getattr(engine._client, "_clients", None)  # type: ignore[attr-defined]
+    entries = [] if clients is None else clients._entries.values()
+    return not background_tasks() and not any(client.draining for _, client in entries)
+
+
 def nothing_runs(engine: Engine) -> bool:
     return not engine._runs and not background_tasks()

@@ -1,13 +1,13 @@
 //! What the two ends of an edge and its carrier share.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use torvyn_stream::{Emission, Receipt};
 
 use crate::batch::{Attributes, BatchBuilder, BatchError, decode};
 use crate::bell::Bell;
+use crate::clock_offset::ClockOffset;
 
 /// A batch that the carrier makes durable.
 pub struct Batch {
@@ -99,8 +99,9 @@ pub struct EdgeLog {
     pub(crate) reader: Mutex<ReaderState>,
     pub(crate) bell: Arc<Bell>,
     pub(crate) codec: Box<dyn Attributes>,
-    /// Unix time less the flow's own time.
-    offset_ns: AtomicI64,
+    pub(crate) offset: ClockOffset,
+    /// The first element of this run.
+    first_sequence: u64,
     /// The carrier is woken when so many bytes wait for it.
     pub(crate) buffer_bytes: usize,
     /// Whether the writer then pauses until the carrier has taken them.
@@ -128,19 +129,25 @@ impl EdgeLog {
             reader: Mutex::default(),
             bell,
             codec,
-            offset_ns: AtomicI64::new(0),
+            offset: ClockOffset::default(),
+            first_sequence: next_sequence,
             buffer_bytes,
             pauses,
             max_element_bytes,
         }
     }
 
+    /// Unix time less the flow's own time, before the first element.
     pub fn set_offset_ns(&self, offset_ns: i64) {
-        self.offset_ns.store(offset_ns, Ordering::Relaxed);
+        self.offset.begin(offset_ns);
     }
 
-    pub(crate) fn offset_ns(&self) -> i64 {
-        self.offset_ns.load(Ordering::Relaxed)
+    /// The wall clock was set: later elements are written with this offset, and earlier ones keep theirs.
+    pub fn step_offset_ns(&self, offset_ns: i64) {
+        let state = self.write();
+        let builders = state.full.iter().map(|(builder, _)| builder).chain([&state.builder]);
+        let waiting: u64 = builders.map(|builder| u64::from(builder.count())).sum();
+        self.offset.step(self.first_sequence, state.next_sequence + waiting, offset_ns);
     }
 
     pub(crate) fn write(&self) -> MutexGuard<'_, WriterState> {

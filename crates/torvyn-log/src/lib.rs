@@ -8,6 +8,7 @@
 
 mod batch;
 mod bell;
+mod clock_offset;
 mod edge_log;
 mod reader;
 mod varint;

@@ -47,7 +47,7 @@ impl LogReader {
     }
 
     fn is_limited(&self, next: &Waiting, now_ns: u64) -> bool {
-        let now_unix_ns = (now_ns as i64).wrapping_add(self.log.offset_ns());
+        let now_unix_ns = (now_ns as i64).wrapping_add(self.log.offset.of_ns(next.sequence));
         next.is_backlog || now_unix_ns.saturating_sub(next.time_ns) > FRESH_NS
     }
 
@@ -117,12 +117,13 @@ impl Stage for LogReader {
             log.bell.ring();
         }
         self.note_emitted(&next, call.now_ns);
-        let marks = marks(&next, log.offset_ns());
+        let offset_ns = log.offset.of_ns(next.sequence);
+        let marks = marks(&next, offset_ns);
         if marks != Marks::default() {
             // After the lock, like everything that the host does.
             next.emission.companion = log.codec.mark(next.emission.companion.take(), marks);
         }
-        let timestamp_ns = u64::try_from(next.time_ns.wrapping_sub(log.offset_ns())).unwrap_or(0);
+        let timestamp_ns = u64::try_from(next.time_ns.wrapping_sub(offset_ns)).unwrap_or(0);
         self.last = (next.sequence, timestamp_ns);
         Ok(Pull::Ready(next.emission))
     }

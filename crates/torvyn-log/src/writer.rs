@@ -32,7 +32,6 @@ impl Stage for LogWriter {
             let message = format!("it has {} bytes, and the edge stores at most {most}", payload.len());
             return Err(StageError::new(ErrorKind::InvalidInput, message));
         }
-        let time_ns = (element.timestamp_ns as i64).wrapping_add(self.log.offset_ns());
         self.attributes.clear();
         if let Some(companion) = &element.companion {
             // Before the lock: the host may run another thread meanwhile, and that one may wait for the lock.
@@ -42,6 +41,8 @@ impl Stage for LogWriter {
         if let Some(message) = state.failure.take() {
             return Err(StageError::new(ErrorKind::Fatal, message));
         }
+        // Within the lock, so that a step of the clock is between two elements.
+        let time_ns = (element.timestamp_ns as i64).wrapping_add(self.log.offset.now_ns());
         state.builder.push(element, payload, time_ns, &self.attributes);
         state.receipts.extend(element.receipt());
         let is_first = state.builder.count() == 1;

@@ -174,3 +174,27 @@ fn what_waited_in_the_live_lane_through_an_outage_is_historical() {
     assert!(!is_marked(pull(&mut reader, SECOND / 2)));
     assert!(is_marked(pull(&mut reader, 2 * SECOND)));
 }
+
+fn timestamps(reader: &mut LogReader, count: usize) -> Vec<u64> {
+    let each = |_| match pull(reader, SECOND) {
+        Pull::Restored { timestamp_ns, .. } => timestamp_ns,
+        _ => panic!("an element is missing"),
+    };
+    (0..count).map(each).collect()
+}
+
+#[test]
+fn elements_keep_their_time_in_the_flow_when_the_wall_clock_is_set() {
+    const YEARS_NS: i64 = 56 * 365 * 86_400 * SECOND as i64;
+    let log = Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 5, 1 << 20, 100, false));
+    let mut writer = LogWriter::new(log.clone());
+    log.set_offset_ns(100);
+    assert!(write(&mut writer, b"a", None).is_ok());
+    log.step_offset_ns(YEARS_NS);
+    assert!(write(&mut writer, b"b", None).is_ok());
+    let batch = log.take().unwrap_or_else(|| panic!("nothing was written"));
+
+    assert_eq!(batch.newest_ns, YEARS_NS);
+    assert_eq!(log.supply(&batch.body, batch.first, 0, LIVE), Ok(2));
+    assert_eq!(timestamps(&mut LogReader::new(log, 0.0, false), 2), [0, 0]);
+}

@@ -3,6 +3,7 @@
 //! A linked plan comes in, a `NativeFlow` goes out. Elements cross under one attachment per turn, and no Python code
 //! runs while a native lock is held.
 
+mod client;
 mod component;
 mod database;
 mod element;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::client::WireClient;
     #[pymodule_export]
     use super::component::native_stage::NativeStage;
     #[pymodule_export]

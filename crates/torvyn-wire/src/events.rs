@@ -11,6 +11,8 @@ pub enum Event {
     Request(Box<Exchange>),
     /// A full outbox has room again.
     Room(u64),
+    /// An inbox that was empty has a message, or the end of all messages.
+    Message(u64),
     /// The client sends no more; it may still read.
     HalfClosed(u64),
     /// The client has left, or the connection was closed: nothing more is sent.

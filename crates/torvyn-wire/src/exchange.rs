@@ -9,12 +9,15 @@ use http::request::Parts;
 use crate::answer::Answer;
 use crate::bodies::BodyError;
 use crate::connection::Connection;
+use crate::inbox::Inbox;
 
 pub struct Exchange {
     pub head: Parts,
     pub body: Result<Bytes, BodyError>,
     pub peer: SocketAddr,
     pub answer: Arc<Answer>,
+    /// For a client that sends many messages.
+    pub inbox: Option<Inbox>,
     /// Weak, because a connection that is over must be closed, whoever still has its requests.
     pub(crate) connection: Weak<Connection>,
 }

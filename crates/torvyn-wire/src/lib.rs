@@ -1,4 +1,4 @@
-//! The wire of a server: HTTP/1.1 and HTTP/2 over TCP or TLS, on whatever thread drives it.
+//! The wire of a server, HTTP/1.1 and HTTP/2 over TCP or TLS, and a client; on whatever thread drives them.
 //!
 //! - `server`: a listening socket and its connections
 //! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
@@ -7,7 +7,9 @@
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
 //! - `answer_body`: the body of an answer, as hyper takes it
+//! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
+//! - `client`: requests to other servers
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
 #![forbid(unsafe_code)]
@@ -15,9 +17,11 @@
 mod answer;
 mod answer_body;
 mod bodies;
+mod client;
 mod connection;
 mod events;
 mod exchange;
+mod inbox;
 mod options;
 mod protocol;
 mod reactor;
@@ -29,9 +33,13 @@ mod transport;
 
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
+pub use bytes;
+pub use client::{Client, ClientCall, ClientError, ClientOptions, Origin, Receiver, client_config};
 pub use events::{Event, Events};
 pub use exchange::Exchange;
 pub use http;
+pub use http_body_util::Full;
+pub use inbox::{End, Inbox, InboxWriter, Message, inbox};
 pub use options::Options;
 pub use reactor::Reactor;
 pub use server::Server;

@@ -1,10 +1,10 @@
 //! Finds the protocol of a connection, and serves it until its end.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper::server::conn::{http1, http2};
 use tokio::io::AsyncReadExt;
@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::options::{
     CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, PING, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
 };
-use crate::reactor::{Handle, Sleeper};
+use crate::reactor::{Sleeper, within};
 use crate::server::{Shared, next_look};
 use crate::service::{Service, StreamExecutor};
 use crate::socket::Socket;
@@ -45,7 +45,7 @@ async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bo
     if let Some(config) = &shared.options.tls {
         let stream = TlsAcceptor::from(config.clone()).accept(socket).await.ok()?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        return Some((Transport::Tls(Box::new(stream)), is_http2));
+        return Some((Transport::Tls(Box::new(stream.into())), is_http2));
     }
     let mut first = Vec::with_capacity(64);
     while first.len() < HTTP2.len() && HTTP2.starts_with(&first) {
@@ -56,17 +56,6 @@ async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bo
     let is_http2 = first.starts_with(HTTP2);
     socket.unread(first);
     Some((Transport::Plain(socket), is_http2))
-}
-
-/// The result, unless it takes too long.
-async fn within<T>(handle: &Handle, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    let mut timer = handle.sleep(limit);
-    poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(made) => Poll::Ready(Some(made)),
-        Poll::Pending => Pin::new(&mut timer).poll(context).map(|()| None),
-    })
-    .await
 }
 
 fn http1_builder(shared: &Shared) -> http1::Builder {

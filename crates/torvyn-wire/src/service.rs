@@ -58,6 +58,7 @@ async fn answer(
         body,
         peer: connection.peer,
         answer: answer.clone(),
+        inbox: None,
         connection: Arc::downgrade(&connection),
     })));
     if connection.is_half_closed() {

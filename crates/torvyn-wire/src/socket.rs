@@ -36,6 +36,26 @@ impl Line {
         self.received.load(Ordering::Relaxed)
     }
 
+    /// Whether the connection that was begun is there.
+    pub fn poll_connected(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.try_io(Interest::Write, context, |stream| {
+            if let Some(error) = stream.take_error()? {
+                return Err(error);
+            }
+            match stream.peer_addr() {
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                outcome => outcome.map(|_| ()),
+            }
+        })
+    }
+
+    /// Small writes do not wait for each other.
+    pub fn send_at_once(&self) {
+        let _ = self.stream.set_nodelay(true);
+    }
+
     /// For a large answer: a small buffer would be sent in pieces that each wait for the client.
     pub fn enlarge_send_buffer(&self, bytes: usize) {
         let _ = SockRef::from(&self.stream).set_send_buffer_size(bytes);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 use crate::socket::Socket;
 

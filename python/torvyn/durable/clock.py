@@ -48,6 +48,13 @@ class AgeClock:
         self._offset_ns = offset
         return step if abs(step) > _STEP_NS else 0
 
+    @property
+    def stepped_ns(self) -> int:
+        """By how much the wall clock was set since the store was opened; 0 for less than a
+        second."""
+        stepped = self.now_ns() - self.uptime_ns() - self._opened_ns
+        return stepped if abs(stepped) > _STEP_NS else 0
+
     def is_older(self, age_ns: float, newest_ns: int, boot: int, uptime_ns: int) -> bool:
         now_ns, up_ns = self.now_ns(), self.uptime_ns()
         if boot == self.boot and boot:

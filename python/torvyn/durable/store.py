@@ -234,6 +234,11 @@ class DurableStore:
                 )
             return self._states[log].statistics(oldest_ns)
 
+    @property
+    def stepped_ns(self) -> int:
+        """By how much the wall clock was set since the store was opened."""
+        return self._clock.stepped_ns
+
     def clock_steps(self) -> list[ClockStep]:
         """The latest steps of the wall clock by more than a second."""
         with self._lock:

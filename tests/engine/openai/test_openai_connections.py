@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from fake_upstream import HELLO, running, says
-from observed_engines import background_tasks, nothing_runs, wait_until
+from observed_engines import is_settled, nothing_runs, wait_until
 
 from torvyn.engine.openai.engine import OpenAI
 
@@ -23,7 +23,7 @@ def test_connections_are_kept_for_the_next_request():
         for _ in range(5):
             engine.complete("x")
             # The end of the body may come a moment after the answer's.
-            wait_until(lambda: not background_tasks())
+            wait_until(lambda: is_settled(engine))
 
         assert (upstream.connections, len(upstream.exchanges)) == (1, 5)
 
@@ -40,9 +40,9 @@ def test_nobody_waits_for_the_end_of_a_body_that_says_no_more():
     with running(late) as upstream, engine_at(upstream) as engine:
         assert engine.complete("x").text == "Hello"
         may_end.set()
-        wait_until(lambda: not background_tasks())
+        wait_until(lambda: is_settled(engine))
         engine.complete("x")
-        wait_until(lambda: not background_tasks())
+        wait_until(lambda: is_settled(engine))
 
         assert (upstream.connections, len(upstream.exchanges)) == (1, 2)
 

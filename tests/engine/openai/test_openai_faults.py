@@ -267,6 +267,7 @@ def test_the_key_may_stand_in_the_environment(monkeypatch):
         {"base_url": "ftp://x/v1"},
         {"base_url": "http://me:secret@x/v1"},
         {"api": "chats"},
+        {"client": "httpx"},
         {"retries": -1},
         {"idle_timeout_s": 0},
         {"max_line_bytes": 0},
@@ -281,12 +282,22 @@ def test_options_that_do_not_fit_are_refused_and_not_repeated(options, monkeypat
     assert "secret" not in caught.value.render()
 
 
-def test_without_its_package_the_engine_says_how_to_get_it(monkeypatch):
+def test_without_its_package_a_client_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "aiohttp", None)
 
     with pytest.raises(MissingError) as caught:
-        OpenAI(base_url="http://x/v1", model="m")
+        OpenAI(base_url="http://x/v1", model="m", client="aiohttp")
     assert "torvyn[openai]" in (caught.value.hint or "")
+
+
+def test_the_native_client_needs_no_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+
+    with (
+        running(says(*HELLO)) as upstream,
+        OpenAI(base_url=upstream.url, model="m", client="native") as engine,
+    ):
+        assert engine.complete("x").text == "Hello"
 
 
 def test_messages_cannot_be_asked_of_completions():

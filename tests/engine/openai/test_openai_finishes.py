@@ -140,8 +140,8 @@ def test_the_word_passes_through_a_flow():
     assert (choice.finish_reason, choice.native_reason) == ("length", "MAX_TOKENS")
 
 
-def test_a_word_that_nobody_knows_is_reported_once(caplog):
-    word = "whim-of-tuesday"
+def test_a_word_that_nobody_knows_is_reported_once(caplog, client):
+    word = f"whim-of-{client}"
     replies = says(delta("x", finish=word), DONE)
     with (
         caplog.at_level(logging.WARNING, "torvyn.engine"),

@@ -85,6 +85,11 @@ impl PyEdgeLog {
         self.0.set_offset_ns(offset_ns);
     }
 
+    /// The wall clock was set: later elements are written with this offset.
+    fn step_offset(&self, offset_ns: i64) {
+        self.0.step_offset_ns(offset_ns);
+    }
+
     /// Everything that waits for the carrier, as one batch, or None.
     fn take(&self, py: Python<'_>) -> Option<TakenBatch> {
         let batch = self.0.take()?;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_wire::http::header::{HeaderName, HeaderValue};
 use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
-use torvyn_wire::{BodyError, Exchange};
+use torvyn_wire::{BodyError, End, Exchange, Message};
 
 use super::Driven;
 use crate::wire::frames::FrameEncoder;
@@ -106,6 +106,30 @@ impl WireExchange {
         })
     }
 
+    /// The next message of the client. None: wait for the event, unless no more come.
+    fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(inbox) = &self.exchange.inbox else { return Ok(None) };
+        // The connection may read on.
+        Ok(match self.driven.after(|| inbox.take()) {
+            Some(Message::Text(data)) => Some(PyString::from_bytes(py, &data)?.into_any()),
+            Some(Message::Data(data)) => Some(PyBytes::new(py, &data).into_any()),
+            None => None,
+        })
+    }
+
+    /// Why no more messages come, when all were received.
+    #[getter]
+    fn messages_end(&self) -> Option<&'static str> {
+        let end = self.exchange.inbox.as_ref().map_or(Some(End::Complete), |inbox| inbox.ended());
+        end.map(|end| match end {
+            End::Complete => "complete",
+            End::Left => "left",
+            End::TooLarge => "too-large",
+            End::Malformed => "malformed",
+            End::Slow => "slow",
+        })
+    }
+
     /// Sends the head of an answer that is appended to.
     fn begin(&self, status: u16, headers: Vec<(String, String)>) -> PyResult<()> {
         let head = head(status, &headers)?;
@@ -148,6 +172,9 @@ impl WireExchange {
 
     /// The request was handled: an answer that is not complete is broken.
     fn abort_unless_finished(&self) {
+        if let Some(inbox) = &self.exchange.inbox {
+            inbox.close();
+        }
         if !self.exchange.answer.is_finished() {
             self.driven.after(|| self.exchange.abort());
         }

@@ -19,6 +19,7 @@ const ROOM: u8 = 0;
 const HALF_CLOSED: u8 = 1;
 const LEFT: u8 = 2;
 const ACCEPT_FAILED: u8 = 3;
+const MESSAGE: u8 = 4;
 
 /// Shared with the exchanges, which run it after they have appended.
 pub struct Driven(Mutex<Server>);
@@ -104,6 +105,7 @@ impl WireServer {
             match event {
                 Event::Request(exchange) => list.append(WireExchange::new(exchange, self.driven.clone()))?,
                 Event::Room(id) => list.append((ROOM, id))?,
+                Event::Message(id) => list.append((MESSAGE, id))?,
                 Event::HalfClosed(id) => list.append((HALF_CLOSED, id))?,
                 Event::Left(id) => list.append((LEFT, id))?,
                 Event::AcceptFailed(error) => list.append((ACCEPT_FAILED, error.to_string()))?,

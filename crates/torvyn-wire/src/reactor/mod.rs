@@ -6,6 +6,7 @@
 mod readiness;
 mod tasks;
 mod timers;
+mod within;
 
 use std::future::Future;
 use std::io;
@@ -22,6 +23,7 @@ pub use tasks::lock;
 use tasks::{Ready, Tasks};
 use timers::Timers;
 pub use timers::{Sleeper, WireTimer};
+pub use within::within;
 
 const ALARM: Token = Token(usize::MAX);
 const EVENTS: usize = 256;

@@ -37,7 +37,7 @@ class HttpClient:
         self._pool = ConnectionPool(self._connect_s, address.tls(), trace_configs=[_trace_reuse()])
 
     async def session(self) -> aiohttp.ClientSession:
-        return await self._pool.session()
+        return await self._pool.get()
 
     async def open(
         self,
@@ -74,7 +74,7 @@ class HttpClient:
         """Tries again while a pooled connection turns out to be closed, until one is new."""
         import aiohttp
 
-        session = await self._pool.session()
+        session = await self._pool.get()
         while True:
             connection = SimpleNamespace(is_reused=False)
             try:

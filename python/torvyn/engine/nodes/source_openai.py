@@ -37,6 +37,13 @@ SPEC = spec_of(
             True,
             "Whether unknown fields of a request are forwarded to the upstream.",
         ),
+        Option(
+            "client",
+            "choice",
+            "native",
+            "What sends the requests; `aiohttp` must be installed.",
+            choices=("native", "aiohttp"),
+        ),
     ),
     """\
 [flow.main.nodes.model]
@@ -45,7 +52,7 @@ config = { base_url = "http://127.0.0.1:8000/v1", model = "qwen3-8b", prompt = "
 """,
 )
 _LIMITS = ("connect_timeout", "first_token_timeout", "idle_timeout")
-_SAME = ("model", "base_url", "api", "api_key", "api_key_env", "retries", "extra_body")
+_SAME = ("model", "base_url", "api", "api_key", "api_key_env", "retries", "extra_body", "client")
 
 
 class OpenAISource(EngineSource):

@@ -7,14 +7,15 @@ the connection tells the upstream to stop. A truncated answer is an error, never
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from torvyn.concurrency.connection_pool import ConnectionPool, require_aiohttp
 from torvyn.engine.engine import Engine
+from torvyn.engine.openai.client import ClientName, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, log
 from torvyn.engine.openai.request_body import Api, Shape, body_of, must_be_prompt
 from torvyn.engine.openai.stream import MAX_LINE_BYTES, UpstreamAnswer
@@ -24,9 +25,7 @@ from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol import traceparent
 from torvyn.protocol.retry_after import retry_after_s
 
-if TYPE_CHECKING:
-    import aiohttp
-
+DEFAULT_CLIENT: ClientName = "native"
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 30.0
 _MOST_BODY: Final = 64 * 1024
@@ -57,12 +56,14 @@ class OpenAI(Engine):
         retries: int = 2,
         max_line_bytes: int = MAX_LINE_BYTES,
         forward_unknown: bool = True,
+        client: ClientName | None = None,
     ) -> None:
         """Time limits: to connect; from the request to the first token, with retries; and from one
         token to the next. `base_url` defaults to `OPENAI_BASE_URL`.
 
         `max_line_bytes` limits the lines of its response. With `forward_unknown`, the `extra`
-        fields of a request are sent to the upstream.
+        fields of a request are sent to the upstream. `client` sends the requests; by default, the
+        native one.
         """
         super().__init__()
         self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL"))
@@ -75,16 +76,16 @@ class OpenAI(Engine):
             raise _bad_option(f"`max_line_bytes` is {_LEAST_LINE_BYTES} or more")
         self._shape = Shape(model, api, max_tokens_field, asks_usage, dict(extra_body or {}))
         self._key = api_key if api_key is not None else os.environ.get(api_key_env)
-        self._headers = {"Accept": "text/event-stream", **(headers or {})}
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        self._headers = {"accept": "text/event-stream", "content-type": "application/json", **given}
         if self._key:
-            self._headers.setdefault("Authorization", f"Bearer {self._key}")
+            self._headers.setdefault("authorization", f"Bearer {self._key}")
         self._connect_s, self._first_s, self._idle_s = limits
         self._retries = retries
         self._max_line_bytes = max_line_bytes
         self.takes_extra = forward_unknown
         self._upstream = Upstream(url=self._url, secret=self._key)
-        require_aiohttp("engine.package-missing", "the engine `openai`", "openai")
-        self._pool = ConnectionPool(connect_timeout_s)
+        self._client = _client(client or DEFAULT_CLIENT, self._upstream, connect_timeout_s)
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "base_url": self._url, "model": self._shape.model}
@@ -108,7 +109,7 @@ class OpenAI(Engine):
                 answer.close()
 
     async def _answer(self, request: Request, deadline_s: float) -> UpstreamAnswer:
-        body = body_of(request, self._shape)
+        body = json.dumps(body_of(request, self._shape)).encode()
         try:
             async with asyncio.timeout_at(deadline_s):
                 response = await self._request(body)
@@ -119,18 +120,18 @@ class OpenAI(Engine):
 
     def close(self) -> None:
         super().close()
-        self._pool.close()
+        self._client.close()
 
     async def aclose(self) -> None:
         super().close()
-        await self._pool.aclose()
+        await self._client.aclose()
 
     def _too_slow(self, *, has_begun: bool = False) -> TorvynError:
         if has_begun:
             return self._upstream.timeout("sent nothing", self._idle_s, "idle_timeout_s")
         return self._upstream.timeout("sent no token", self._first_s, "first_token_timeout_s")
 
-    async def _request(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
+    async def _request(self, body: bytes) -> UpstreamResponse:
         """Sends the request, with retries, until a response has status 200."""
         for attempt in range(self._retries + 1):
             problem, pause_s = None, None
@@ -149,38 +150,38 @@ class OpenAI(Engine):
             await asyncio.sleep(backoff_s if pause_s is None else pause_s)
         raise AssertionError("unreachable")
 
-    async def _post(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
-        import aiohttp
-
+    async def _post(self, body: bytes) -> UpstreamResponse:
         path = "chat/completions" if self._shape.api == "chat" else "completions"
-        session = await self._pool.session()
         headers, here = self._headers, traceparent.CURRENT.get()
         if here is not None:
             headers = {**headers, "traceparent": here.traceparent}
-        try:
-            return await session.post(
-                f"{self._url}/{path}", json=body, headers=headers, allow_redirects=False
-            )
-        except aiohttp.ConnectionTimeoutError:
-            what = "did not accept a connection"
-            raise self._upstream.timeout(what, self._connect_s, "connect_timeout_s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._upstream.unreachable(error) from error
+        return await self._client.post(path, headers, body)
 
-    async def _rejection(
-        self, response: aiohttp.ClientResponse
-    ) -> tuple[TorvynError, float | None]:
+    async def _rejection(self, response: UpstreamResponse) -> tuple[TorvynError, float | None]:
         """The error for the status, and how long to wait before a retry."""
+        data, deadline_s = b"", asyncio.get_running_loop().time() + self._first_s
         try:
-            data = await response.content.read(_MOST_BODY)
-        except Exception:
-            data = b""
+            while len(data) < _MOST_BODY and (piece := await response.read(deadline_s)):
+                data += piece
+        except (OSError, TorvynError):
+            pass  # The status says enough.
         finally:
             response.close()
-        body = data.decode(errors="replace")
+        body = data[:_MOST_BODY].decode(errors="replace")
         problem = self._upstream.rejection(response.status, body)
-        headers = response.headers
-        return problem, retry_after_s(headers.get("Retry-After"), headers.get("Date"))
+        return problem, retry_after_s(response.header("Retry-After"), response.header("Date"))
+
+
+def _client(name: ClientName, upstream: Upstream, connect_timeout_s: float) -> UpstreamClient:
+    if name == "native":
+        from torvyn.engine.openai.native_client import NativeClient
+
+        return NativeClient(upstream, connect_timeout_s)
+    if name == "aiohttp":
+        from torvyn.engine.openai.aiohttp_client import AiohttpClient
+
+        return AiohttpClient(upstream, connect_timeout_s)
+    raise _bad_option(f"`client` is `native` or `aiohttp`, not {name!r}")
 
 
 def _checked_url(url: str | None) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from torvyn._native import ChunkParser
-from torvyn.concurrency.connection_pool import release_response
+from torvyn.engine.openai.client import UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.request_body import Api
 from torvyn.engine.step import ChoiceStep, Step
@@ -20,9 +20,6 @@ from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol.frames import DeltaFrame, ErrorFrame, Finish, Usage
 from torvyn.protocol.openai.chunk_decoder import DONE, ChunkReader, Item
 from torvyn.protocol.openai.finish_reasons import translate
-
-if TYPE_CHECKING:
-    import aiohttp
 
 MAX_LINE_BYTES: Final = 1024 * 1024
 _MAX_EVENT_BYTES: Final = 8 * MAX_LINE_BYTES
@@ -153,7 +150,7 @@ class UpstreamAnswer:
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        response: UpstreamResponse,
         choices: int,
         api: Api,
         upstream: Upstream,
@@ -169,7 +166,7 @@ class UpstreamAnswer:
         """Closes the connection at once. After `[DONE]` it is kept for another request: the end of
         the body is about to arrive."""
         if self._steps.is_done:
-            release_response(self._response)
+            self._response.release()
         else:
             self._response.close()
 
@@ -207,17 +204,14 @@ class UpstreamAnswer:
 
     async def _read(self, deadline_s: float) -> bytes:
         """The next bytes; none at the end."""
-        import aiohttp
-
-        async with asyncio.timeout_at(deadline_s):
-            try:
-                return await self._response.content.readany()
-            except (aiohttp.ClientError, OSError) as error:
-                if "content-encoding" in str(error):
-                    raise self._upstream.garbage("bytes that do not unpack") from error
-                if self._steps.is_complete:
-                    return b""
-                raise self._upstream.truncation(f"{type(error).__name__}: {error}") from error
+        try:
+            return await self._response.read(deadline_s)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            if self._steps.is_complete:
+                return b""
+            raise self._upstream.truncation(str(error)) from error
 
     async def _beginning(self, deadline_s: float) -> str:
         try:

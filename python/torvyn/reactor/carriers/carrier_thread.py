@@ -77,6 +77,7 @@ class CarrierThread:
 
     def start(self, native: NativeFlow) -> None:
         self._native = native
+        self._committer.set_clock(time.time_ns() - native.now_ns)
         # At once: a source that begins at the end of a file must begin there after a kill, too.
         self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), -math.inf)
         for edge in self._edges:
@@ -123,6 +124,7 @@ class CarrierThread:
     def round(self) -> None:
         """Commits what waits, and supplies the readers. A disk that takes nothing can often still
         be read, so that the readers make room: a failure does not end the round."""
+        self._committer.follow_clock()
         tidy = self._committer.tidy
         work = (self._commit_all, self._supply_readers, self._save_sources, tidy)
         failure = attempt_all(work)

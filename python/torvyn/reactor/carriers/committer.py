@@ -33,6 +33,8 @@ COMMIT_S: Final = 0.004
 much as some hundred elements do."""
 SETTLE_S: Final = 0.02
 """Settled positions alone are committed at most so often; a crash repeats what came since."""
+CLOCK_STEP_NS: Final = 1_000_000_000
+"""A clock that differs by less was corrected slowly, not set."""
 TIDY_S: Final = 10.0
 """How long nothing is committed before the store is tidied."""
 
@@ -61,11 +63,27 @@ class Committer:
         self.began_at_s = 0.0
         """When the last commit began."""
         self.commits = 0
+        self._offset_ns = self._stepped_ns = 0
 
     def pause_left_s(self) -> float:
         """How long the next commit waits, so that more elements share it."""
         is_full = any(edge.log.pending[1] >= BUFFER_BYTES for edge in self._edges)
         return 0.0 if is_full else self.began_at_s + COMMIT_S - time.monotonic()
+
+    def set_clock(self, offset_ns: int) -> None:
+        """Sets the Unix time less the flow's time, with which elements are stored."""
+        self._offset_ns = offset_ns
+        for edge in self._edges:
+            edge.log.set_offset(offset_ns)
+
+    def follow_clock(self) -> None:
+        """A gateway often learns the time after it has started. Elements that come later are stored
+        with the right time, so that the next run knows their age."""
+        stepped_ns = self._store.stepped_ns
+        if abs(stepped_ns - self._stepped_ns) > CLOCK_STEP_NS:
+            self._stepped_ns = stepped_ns
+            for edge in self._edges:
+                edge.log.step_offset(self._offset_ns + stepped_ns)
 
     @property
     def has_settled(self) -> bool:

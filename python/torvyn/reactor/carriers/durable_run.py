@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -105,8 +104,6 @@ class DurableRun:
 
     def start(self, native: NativeFlow) -> None:
         assert self._thread is not None
-        for edge in self._edges:
-            edge.log.set_offset(time.time_ns() - native.now_ns)
         self._is_started = True
         self._thread.start(native)
 

@@ -22,7 +22,15 @@ from torvyn.transport.settings import ServerSettings
 
 
 class NativeExchange(HttpExchange):
-    __slots__ = ("_is_half_closed", "_left", "_loop", "_native", "_on_half_closed", "_rooms")
+    __slots__ = (
+        "_arrived",
+        "_is_half_closed",
+        "_left",
+        "_loop",
+        "_native",
+        "_on_half_closed",
+        "_rooms",
+    )
 
     def __init__(self, native: WireExchange, sample_rate: float = 0.0) -> None:
         headers = native.headers()
@@ -41,6 +49,8 @@ class NativeExchange(HttpExchange):
         self._left: asyncio.Future[None] | None = None
         self._rooms: list[asyncio.Future[None]] = []
         """Posts that wait for room: a heartbeat may wait beside the answer."""
+        self._arrived: asyncio.Future[None] | None = None
+        """A `receive` that waits for a message."""
         self._is_half_closed = False
         self._on_half_closed: Callable[[], None] | None = None
 
@@ -87,6 +97,19 @@ class NativeExchange(HttpExchange):
         self._rooms.append(room)
         return room
 
+    async def receive(self) -> str | bytes | None:
+        """The next message of a client that sends many; None at their end, and `messages_end` is
+        why. One caller at a time."""
+        native = self._native
+        while (message := native.receive()) is None and native.messages_end is None:
+            self._arrived = self._loop.create_future()
+            await self._arrived
+        return message
+
+    @property
+    def messages_end(self) -> str | None:
+        return self._native.messages_end
+
     async def until_left(self) -> None:
         if not self._native.is_left:
             self._left = self._loop.create_future()
@@ -103,6 +126,10 @@ class NativeExchange(HttpExchange):
         for room in self._rooms:
             _settle(room)
         self._rooms.clear()
+
+    def has_message(self) -> None:
+        if self._arrived is not None:
+            _settle(self._arrived)
 
     def half_close(self) -> None:
         self._is_half_closed = True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.transport")
 
-_ROOM, _HALF_CLOSED, _LEFT, _ACCEPT_FAILED = range(4)
+_ROOM, _HALF_CLOSED, _LEFT, _ACCEPT_FAILED, _MESSAGE = range(5)
 _STOP_S: Final = 0.02
 """How often it looks whether the last connection has ended."""
 _WARN_S: Final = 10.0
@@ -37,6 +37,7 @@ class NativeListener:
         self._exchanges: dict[int, NativeExchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_s = 0.0
         self._warned_at_s = -_WARN_S
         pem = None if certificate is None else certificate.read()
         self._wire = WireServer(sock.detach(), **_options(application.settings), tls=pem)
@@ -82,10 +83,11 @@ class NativeListener:
 
     def _arm(self, due_s: float) -> None:
         """A timer that is earlier than needed stays: most turns change nothing."""
-        if self._timer is not None and self._timer.when() <= due_s:
-            return
         if self._timer is not None:
+            if self._timer_due_s <= due_s:
+                return
             self._timer.cancel()
+        self._timer_due_s = due_s
         self._timer = self._loop.call_at(due_s, self._on_timer)
 
     def _on_timer(self) -> None:
@@ -115,6 +117,8 @@ class NativeListener:
             return
         if kind == _ROOM:
             exchange.has_room()
+        elif kind == _MESSAGE:
+            exchange.has_message()
         elif kind == _HALF_CLOSED:
             exchange.half_close()
         elif kind == _LEFT:

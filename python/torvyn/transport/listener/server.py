@@ -109,11 +109,11 @@ def serve(
     # The garbage collector would scan what is loaded now again and again, and delay every stream.
     gc.collect()
     gc.freeze()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(application, on_ready, on_stopping))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop if it is installed, which is about twice as fast; else Python's own loop."""
     try:
         make: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module(

@@ -1,0 +1,67 @@
+"""The HTTP client of the engine: the native one, or aiohttp's.
+
+Both send a request and read its response; what fails is an error of `failures`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Literal
+from urllib.parse import urlsplit
+
+from torvyn.engine.openai.failures import Upstream
+
+ClientName = Literal["native", "aiohttp"]
+
+
+class UpstreamResponse(ABC):
+    """A response whose head has arrived."""
+
+    __slots__ = ("content_type", "status")
+
+    def __init__(self, status: int, content_type: str) -> None:
+        self.status = status
+        self.content_type = content_type
+        """Without its parameters."""
+
+    @abstractmethod
+    def header(self, name: str) -> str | None: ...
+
+    @abstractmethod
+    async def read(self, deadline_s: float) -> bytes:
+        """The next bytes of its body; none at the end. Raises `TimeoutError` at the deadline, a
+        time of the loop; `OSError` if the connection breaks; a typed error if the bytes cannot be
+        unpacked."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the connection at once."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Keeps the connection for another request: the end of the body is about to arrive."""
+
+
+class UpstreamClient(ABC):
+    """Connections to one upstream."""
+
+    def __init__(self, upstream: Upstream, connect_timeout_s: float) -> None:
+        self._upstream = upstream
+        self._url = urlsplit(upstream.url)
+        self._connect_s = connect_timeout_s
+
+    @abstractmethod
+    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> UpstreamResponse:
+        """Sends a request to a path below the upstream's address. Raises a typed error if there is
+        no response."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    def _not_accepted(self) -> Exception:
+        what = "did not accept a connection"
+        return self._upstream.timeout(what, self._connect_s, "connect_timeout_s")
