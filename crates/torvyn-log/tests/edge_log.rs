@@ -177,7 +177,7 @@ fn what_waited_in_the_live_lane_through_an_outage_is_historical() {
 
 fn timestamps(reader: &mut LogReader, count: usize) -> Vec<u64> {
     let each = |_| match pull(reader, SECOND) {
-        Pull::Restored { timestamp_ns, .. } => timestamp_ns,
+        Pull::Ready(_) => reader.restored_stamp().1,
         _ => panic!("an element is missing"),
     };
     (0..count).map(each).collect()

@@ -10,7 +10,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_reactor::{Role, SharedState};
-use torvyn_stream::{ContentType, Delivery, Element, Emission, End, ErrorKind, Foreign, Payload, StageError};
+use torvyn_stream::{
+    ContentType, Delivery, Element, Emission, End, ErrorKind, Foreign, Outbox, Payload, StageError,
+};
 
 use crate::element::foreign::{foreign, object};
 use crate::element::port_ids::port_id;
@@ -155,36 +157,34 @@ pub fn emission(
     Ok(None)
 }
 
-/// An exact str as an emission, with a new reference to it; None for anything else, and for a str that is special in any
-/// way.
+/// Emits an exact str, with a new reference to it. False for anything else, and for a str that is special in any way.
 ///
 /// # Safety
 /// `pointer` is null or a live object, and the thread is attached.
-#[inline]
-pub unsafe fn text_emission(
+#[inline(always)]
+pub unsafe fn emit_text(
     py: Python<'_>,
     symbols: &Symbols,
     pointer: *mut ffi::PyObject,
-) -> Option<Emission> {
+    out: &mut Outbox,
+) -> bool {
     let mut len = 0;
     // SAFETY: the caller's promise; the str is read after its type was checked.
     let value = unsafe {
         if pointer.is_null() || ffi::Py_TYPE(pointer) != symbols.str_type {
-            return None;
+            return false;
         }
         if ffi::PyUnicode_AsUTF8AndSize(pointer, &mut len).is_null() {
             ffi::PyErr_Clear();
-            return None;
+            return false;
         }
         Bound::from_borrowed_ptr(py, pointer)
     };
-    Some(Emission {
-        len: u32::try_from(len).ok()?,
-        payload: Payload::Foreign(foreign(value)),
-        content_type: ContentType::TEXT,
-        companion: None,
-        delivery: Delivery::default(),
-    })
+    let Ok(len) = u32::try_from(len) else { return false };
+    let payload = Payload::Foreign(foreign(value));
+    let (content_type, delivery) = (ContentType::TEXT, Delivery::default());
+    out.emit(Emission { len, payload, content_type, companion: None, delivery });
+    true
 }
 
 #[inline]
