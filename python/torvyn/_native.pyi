@@ -768,6 +768,9 @@ class WireExchange:
     @property
     def is_left(self) -> bool: ...
     def headers(self) -> dict[str, str]: ...
+    @property
+    def is_websocket(self) -> bool:
+        """Whether the client asks for a WebSocket; messages are then framed."""
     def receive(self) -> str | bytes | None:
         """The next message of the client. None: wait for the event, unless no more come."""
     @property
@@ -779,8 +782,18 @@ class WireExchange:
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
     def append(self, data: bytes) -> bool:
         """False: wait until there is room. Raises `ConnectionResetError` when nobody reads."""
-    def append_text(self, encoder: FrameEncoder, text: str, index: int, kind: str) -> bool:
-        """`append` of a frame with new text."""
+    def append_text(
+        self,
+        encoder: FrameEncoder,
+        text: str,
+        index: int,
+        kind: str,
+        opening: bytes | None = None,
+    ) -> bool:
+        """`append` of a frame with new text. `opening` replaces the bracket with which it
+        begins."""
+    def close(self, code: int, reason: str) -> None:
+        """Closes a WebSocket."""
     def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...
     def abort_unless_finished(self) -> None: ...
 

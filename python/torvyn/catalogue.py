@@ -125,7 +125,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.stream-left": "The client stopped a stream before it started.",
     "transport.stream-unknown": "No stream has that id; it may have ended.",
     "transport.unread": "A gRPC client read nothing for `write_timeout`.",
-    "transport.upgrade-needed": "The WebSocket path received an ordinary request.",
+    "transport.upgrade-needed": "The WebSocket path received no handshake of version 13.",
     # observe: logs and telemetry
     "observe.bad-endpoint": "The address of the collector is not a valid URL.",
     "observe.bad-headers": "The headers for the collector are not a list of `name=value`.",

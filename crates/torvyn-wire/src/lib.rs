@@ -9,6 +9,7 @@
 //! - `answer_body`: the body of an answer, as hyper takes it
 //! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
+//! - `websocket`: connections that have become WebSockets
 //! - `client`: requests to other servers
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
@@ -30,13 +31,14 @@ mod service;
 mod socket;
 mod tls;
 mod transport;
+mod websocket;
 
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
 pub use bytes;
 pub use client::{Client, ClientCall, ClientError, ClientOptions, Origin, Receiver, client_config};
 pub use events::{Event, Events};
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Framing};
 pub use http;
 pub use http_body_util::Full;
 pub use inbox::{End, Inbox, InboxWriter, Message, inbox};

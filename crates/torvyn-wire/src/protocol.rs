@@ -14,11 +14,12 @@ use crate::connection::Connection;
 use crate::options::{
     CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, PING, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
 };
-use crate::reactor::{Sleeper, within};
+use crate::reactor::{Sleeper, lock, within};
 use crate::server::{Shared, next_look};
-use crate::service::{Service, StreamExecutor};
+use crate::service::{Service, StreamExecutor, UpgradeSlot};
 use crate::socket::Socket;
 use crate::transport::Transport;
+use crate::websocket;
 
 /// How an HTTP/2 connection begins without TLS. What begins like this is not HTTP/1, even if it goes on differently.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0";
@@ -30,14 +31,23 @@ pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
     else {
         return;
     };
-    let service = Service { shared: shared.clone(), connection: connection.clone() };
+    let upgrade = UpgradeSlot::default();
+    let service =
+        Service { shared: shared.clone(), connection: connection.clone(), upgrade: upgrade.clone() };
     let hyper = if is_http2 {
         Hyper::Http2(Box::pin(http2_builder(&shared).serve_connection(transport, service)))
     } else {
-        Hyper::Http1(Box::pin(http1_builder(&shared).serve_connection(transport, service)))
+        let serving = http1_builder(&shared).serve_connection(transport, service);
+        Hyper::Http1(Box::pin(serving.with_upgrades()))
     };
     let watch = shared.handle.sleep_until(next_look(&shared.options));
-    Serving { hyper, shared, connection, watch, is_told: false }.await;
+    let serving =
+        Serving { hyper, shared: shared.clone(), connection: connection.clone(), watch, is_told: false };
+    serving.await;
+    let upgrade = lock(&upgrade).take();
+    if let Some(upgrade) = upgrade {
+        websocket::serve(shared, connection, upgrade).await;
+    }
 }
 
 async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bool)> {
@@ -83,7 +93,7 @@ fn http2_builder(shared: &Shared) -> http2::Builder<StreamExecutor> {
     builder
 }
 
-type Http1 = http1::Connection<Transport, Service>;
+type Http1 = http1::UpgradeableConnection<Transport, Service>;
 type Http2 = http2::Connection<Transport, Service, StreamExecutor>;
 
 enum Hyper {

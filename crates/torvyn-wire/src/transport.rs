@@ -11,7 +11,7 @@ use tokio_rustls::TlsStream;
 use crate::socket::Socket;
 
 /// How much is read at once.
-const READ_BYTES: usize = 8 * 1024;
+pub const READ_BYTES: usize = 8 * 1024;
 
 pub enum Transport {
     Plain(Socket),

@@ -35,6 +35,7 @@ from torvyn.transport.telemetry.exported_metrics import exported_metrics
 from torvyn.transport.telemetry.instances import Instances
 from torvyn.transport.telemetry.metrics import Metrics
 from torvyn.transport.telemetry.request_log import RequestLog
+from torvyn.transport.websocket.asgi_socket import AsgiSocket
 from torvyn.transport.websocket.endpoint import WebSocketEndpoint
 
 logger = logging.getLogger("torvyn.transport")
@@ -84,7 +85,7 @@ class Application:
         entry = (host_check, self.authenticator, self.request_log, self.sample_rate)
         self.router = self._routes()
         self.http = HttpEndpoint(self.router, self.dispatcher.errors, *entry[:3])
-        self._websocket = WebSocketEndpoint(self.dispatcher, *entry)
+        self.websocket = WebSocketEndpoint(self.dispatcher, *entry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -92,7 +93,8 @@ class Application:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await self._websocket.handle(scope, receive, send)
+            limit_bytes = self.settings.max_body_bytes
+            await self.websocket.handle(AsgiSocket(scope, receive, send, limit_bytes))
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Accepts no more requests, and gives what runs most of that time to end."""

@@ -175,8 +175,7 @@ SERVE: Final = Table(
         Key(
             "wire",
             "string",
-            "What carries the bytes: `granian`, or `native`, which is faster and has no WebSockets "
-            "yet.",
+            "What carries the bytes: `granian`, or `native`, which is faster.",
             default="granian",
             choices=WIRES,
         ),

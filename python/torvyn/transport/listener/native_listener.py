@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import WireExchange, WireServer
 from torvyn.transport.http.body_limit import MAX_BODIES
 from torvyn.transport.http.native_exchange import NativeExchange
+from torvyn.transport.websocket.native_socket import NativeSocket
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
@@ -95,15 +97,24 @@ class NativeListener:
         self._turn()
 
     def _begin(self, native: WireExchange) -> None:
-        exchange = NativeExchange(native, self._application.sample_rate)
+        application = self._application
+        if native.is_websocket:
+            # Its streams are traced one by one.
+            exchange = NativeExchange(native)
+            handling = application.websocket.handle(NativeSocket(exchange))
+        else:
+            exchange = NativeExchange(native, application.sample_rate)
+            handling = application.http.handle(exchange)
         self._exchanges[native.id] = exchange
-        task = self._loop.create_task(self._handle(native.id, exchange))
+        task = self._loop.create_task(self._handle(native.id, exchange, handling))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, number: int, exchange: NativeExchange) -> None:
+    async def _handle(
+        self, number: int, exchange: NativeExchange, handling: Coroutine[Any, Any, None]
+    ) -> None:
         try:
-            await self._application.http.handle(exchange)
+            await handling
         finally:
             del self._exchanges[number]
             exchange.end()
