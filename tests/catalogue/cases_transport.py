@@ -16,6 +16,7 @@ from torvyn.errors import BugError
 from torvyn.link import ProjectLinker
 from torvyn.transport import ServerSettings, app, request_body
 from torvyn.transport.access.admission import Admission
+from torvyn.transport.access.cors import Cors
 from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
 from torvyn.transport.grpc.endpoint import method_unknown
@@ -25,7 +26,7 @@ from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import body_malformed, host_ambiguous
 from torvyn.transport.http.json_body import parse_object
 from torvyn.transport.http.routes import grpc_refused
-from torvyn.transport.listener.server import Server, require_one_worker
+from torvyn.transport.listener.server import Server
 from torvyn.transport.listener.sockets import listen
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
@@ -40,6 +41,7 @@ from torvyn.transport.rejection import (
 from torvyn.transport.services import served_plans
 from torvyn.transport.websocket import endpoint
 from torvyn.transport.wire import HttpWire
+from torvyn.transport.workers.share import Share, check_shareable
 
 TOML = """
 [torvyn]
@@ -111,7 +113,7 @@ def _taken(_folder: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        listen(ServerSettings(), taken.getsockname()[1])
+        listen(ServerSettings(port=taken.getsockname()[1]))
 
 
 def _no_flow(_folder: Path) -> None:
@@ -197,7 +199,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.method-refused": lambda _: _route(_exchange(None, "PUT")),
     "transport.method-unknown": lambda _: raises(method_unknown("/a.B/C")),
     "transport.no-flow": _no_flow,
-    "transport.one-worker": lambda _: require_one_worker(2),
+    "transport.cors-invalid": lambda _: Cors(["*"]),
     "transport.origin-refused": lambda _: HostCheck().check(
         {"host": "localhost", "origin": "null"}
     ),
@@ -207,6 +209,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.route-unknown": lambda _: _route(_exchange(None, path="/v2")),
     "transport.service-unknown": lambda _: raises(service_unknown("a.B")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
+    "transport.stateful-refused": lambda _: Share(1, 2).require_sessions(),
+    "transport.workers-refused": lambda _: check_shareable(ServerSettings(grpc_port=0)),
     "transport.stream-id-taken": lambda _: _refused("transport.stream-id-taken", START, START),
     "transport.stream-left": lambda _: _refused(
         "transport.stream-left", START, OTHER, LEAVE, max_streams=1

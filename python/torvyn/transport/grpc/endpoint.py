@@ -124,9 +124,8 @@ class GrpcEndpoint:
             if method is None:
                 raise method_unknown(exchange.path)
             if method.needs_key:
-                exchange.caller = self._authenticator.identify(
-                    exchange.headers, request_id=exchange.id, peer=exchange.peer
-                )
+                context = {"request_id": exchange.id, "peer": exchange.peer}
+                exchange.recognise(self._authenticator.identify(exchange.headers, **context))
             await method.answer(exchange)
         except asyncio.CancelledError:
             if not exchange.is_over:
