@@ -776,7 +776,7 @@ class WireExchange:
     @property
     def messages_end(
         self,
-    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+    ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
@@ -792,6 +792,8 @@ class WireExchange:
     ) -> bool:
         """`append` of a frame with new text. `opening` replaces the bracket with which it
         begins."""
+    def append_data(self, data: bytes) -> bool:
+        """`append` of a message to a WebSocket that is not text."""
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
     def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...
