@@ -208,6 +208,11 @@ impl WireExchange {
         }
     }
 
+    /// The request has a valid key: its connection does not count among those of strangers any more.
+    fn recognise(&self) {
+        self.driven.lock().recognise(&self.exchange);
+    }
+
     #[getter]
     fn is_left(&self) -> bool {
         self.exchange.answer.is_left()

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from torvyn._native import WireExchange
 from torvyn.protocol.encoder import Encoder
+from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import (
     HttpExchange,
@@ -64,6 +65,11 @@ class NativeExchange(HttpExchange):
         named = self._native.authority
         if self._native.hosts > 1 or (named is not None and self.headers["host"] != named):
             raise host_ambiguous()
+
+    def recognise(self, caller: Caller) -> None:
+        super().recognise(caller)
+        if caller.key:
+            self._native.recognise()
 
     async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
         error = self._native.body_error
