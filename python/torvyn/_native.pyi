@@ -726,7 +726,9 @@ class WireServer:
         head_timeout_s: float,
         keep_alive_s: float,
         max_connections: int,
-        max_connections_per_address: int,
+        max_unknown: int,
+        max_unknown_per_address: int,
+        has_keys: bool,
         max_streams: int,
         tls: tuple[bytes, bytes] | None = None,
     ) -> Self: ...
@@ -736,8 +738,11 @@ class WireServer:
         """Reads and writes what is ready. Returns new exchanges and events (0: room, 1: half
         closed, 2: left, 4: message, each with the number of the exchange; 3: not accepted, with
         the reason), and in how many seconds a timer is due."""
-    @property
-    def connections(self) -> int: ...
+    def counts(self) -> tuple[int, int, int, int]:
+        """Connections that are open, that brought a valid key, that were closed to make room, that
+        found no room."""
+    def set_tls(self, chain: bytes, key: bytes) -> None:
+        """Another certificate and key, as PEM, for connections from now on."""
     def stop(self) -> None:
         """Accepts no more connections; open ones end when their requests are answered."""
     def close(self) -> None:
@@ -768,6 +773,8 @@ class WireExchange:
     @property
     def is_left(self) -> bool: ...
     def headers(self) -> dict[str, str]: ...
+    def recognise(self) -> None:
+        """The request has a valid key: its connection does not count among those of strangers."""
     @property
     def is_websocket(self) -> bool:
         """Whether the client asks for a WebSocket; messages are then framed."""
@@ -776,7 +783,7 @@ class WireExchange:
     @property
     def messages_end(
         self,
-    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+    ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
@@ -792,6 +799,8 @@ class WireExchange:
     ) -> bool:
         """`append` of a frame with new text. `opening` replaces the bracket with which it
         begins."""
+    def append_data(self, data: bytes) -> bool:
+        """`append` of a message to a WebSocket that is not text."""
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
     def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...

@@ -2,7 +2,8 @@
 //!
 //! - `server`: a listening socket and its connections
 //! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
-//! - `connection`: what is known of one connection
+//! - `transport`: its bytes, without heads that could be read in two ways
+//! - `connection`: what is known of one connection, and which one makes room for another
 //! - `service`: a request to an exchange, and its answer back
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
@@ -37,6 +38,7 @@ pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
 pub use bytes;
 pub use client::{Client, ClientCall, ClientError, ClientOptions, Origin, Receiver, client_config};
+pub use connection::admission::Counts;
 pub use events::{Event, Events};
 pub use exchange::{Exchange, Framing};
 pub use http;

@@ -53,12 +53,13 @@ async fn answer(
     mut request: Request<Incoming>,
 ) -> Result<Response<AnswerBody>, Aborted> {
     let answer = Answer::new(shared.next_id(), shared.events.clone(), shared.handle.clone());
-    let in_flight = connection.enter(answer.clone());
+    let mut in_flight = connection.enter(answer.clone());
     STREAM.set(Some(answer.clone()));
     let asked = websocket::is_asked(&request).then(|| hyper::upgrade::on(&mut request));
     let (messages, inbox) = asked.as_ref().map(|_| inbox(answer.id, shared.events.clone())).unzip();
     let (head, body) = request.into_parts();
     let body = shared.bodies.collect(body, &shared.options, &shared.handle).await;
+    in_flight.received();
     if body == Err(BodyError::Left) {
         return Err(Aborted);
     }

@@ -132,6 +132,7 @@ impl WireExchange {
             End::Left => "left",
             End::TooLarge => "too-large",
             End::Malformed => "malformed",
+            End::BadText => "bad-text",
             End::Slow => "slow",
         })
     }
@@ -179,6 +180,11 @@ impl WireExchange {
         })
     }
 
+    /// `append` of a message to a WebSocket that is not text.
+    fn append_data(&self, data: &[u8]) -> PyResult<bool> {
+        self.appended(|| self.exchange.append_data(data))
+    }
+
     /// Closes a WebSocket.
     fn close(&self, code: u16, reason: &str) {
         self.driven.after(|| self.exchange.close(code, reason));
@@ -200,6 +206,11 @@ impl WireExchange {
         if !self.exchange.answer.is_finished() {
             self.driven.after(|| self.exchange.abort());
         }
+    }
+
+    /// The request has a valid key: its connection does not count among those of strangers any more.
+    fn recognise(&self) {
+        self.driven.lock().recognise(&self.exchange);
     }
 
     #[getter]

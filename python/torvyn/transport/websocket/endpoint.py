@@ -71,9 +71,8 @@ class WebSocketEndpoint:
     def _admit(self, exchange: HttpExchange) -> None:
         exchange.check()
         self._host_check.check(exchange.headers)
-        exchange.caller = self._authenticator.identify(
-            exchange.headers, request_id=exchange.id, peer=exchange.peer
-        )
+        context = {"request_id": exchange.id, "peer": exchange.peer}
+        exchange.recognise(self._authenticator.identify(exchange.headers, **context))
         if exchange.path != PATH:
             message = f"the WebSocket {exchange.path[:100]!r} does not exist"
             raise Rejection(404, "transport.route-unknown", message, hint=f"use `{PATH}`")
