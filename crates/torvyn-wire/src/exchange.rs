@@ -9,6 +9,7 @@ use http::request::Parts;
 use crate::answer::Answer;
 use crate::bodies::BodyError;
 use crate::connection::Connection;
+use crate::grpc;
 use crate::inbox::Inbox;
 use crate::websocket::{Kind, append_close, append_message};
 
@@ -18,6 +19,7 @@ pub enum Framing {
     /// Not by the wire: the answer is a body.
     None,
     WebSocket,
+    Grpc,
 }
 
 pub struct Exchange {
@@ -38,6 +40,7 @@ impl Exchange {
         match self.framing {
             Framing::None => self.answer.append_with(write),
             Framing::WebSocket => self.append_to_websocket(Kind::Text, write),
+            Framing::Grpc => self.answer.append_with(|buffer| grpc::append_message(buffer, write)),
         }
     }
 

@@ -104,6 +104,13 @@ impl InboxWriter {
         Poll::Pending
     }
 
+    /// Whether the program takes no more; if not, the task is woken when it does not.
+    pub fn is_closed(&self, context: &mut Context<'_>) -> bool {
+        let mut state = lock(&self.0.state);
+        state.reader = Some(context.waker().clone());
+        state.is_closed
+    }
+
     pub fn push(&self, message: Message) {
         self.change(|state| {
             if !state.is_closed && state.end.is_none() {

@@ -1,6 +1,7 @@
 //! One request and its answer, for Python.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::{PyConnectionResetError, PyValueError};
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
 
 use super::Driven;
 use crate::wire::frames::FrameEncoder;
+use crate::wire::messages::MessageEncoder;
 
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct WireExchange {
@@ -188,6 +190,30 @@ impl WireExchange {
     /// Closes a WebSocket.
     fn close(&self, code: u16, reason: &str) {
         self.driven.after(|| self.exchange.close(code, reason));
+    }
+
+    /// `append` of a gRPC message with new text.
+    fn append_text_message(
+        &self,
+        encoder: &MessageEncoder,
+        text: &Bound<'_, PyString>,
+        index: u32,
+        kind: &str,
+    ) -> PyResult<bool> {
+        let write = encoder.text_writer(text, index, kind, None)?;
+        let Some(write) = write else { return Ok(true) };
+        self.appended(|| self.exchange.append_with(write))
+    }
+
+    /// What is not sent after so many seconds is dropped, and the answer broken.
+    fn abort_after(&self, seconds: f64) {
+        self.exchange.answer.abort_after(Duration::from_secs_f64(seconds));
+    }
+
+    /// Whether it is a gRPC call, which carries messages in both directions.
+    #[getter]
+    fn is_call(&self) -> bool {
+        self.exchange.framing == Framing::Grpc
     }
 
     /// The answer is complete.

@@ -52,7 +52,7 @@ class NativeExchange(HttpExchange):
         )
         self._native = native
         self._loop = asyncio.get_running_loop()
-        self._left: asyncio.Future[None] | None = None
+        self._left: asyncio.Event | None = None
         self._rooms: list[asyncio.Future[None]] = []
         """Posts that wait for room: a heartbeat may wait beside the answer."""
         self._arrived: asyncio.Future[None] | None = None
@@ -133,8 +133,9 @@ class NativeExchange(HttpExchange):
 
     async def until_left(self) -> None:
         if not self._native.is_left:
-            self._left = self._loop.create_future()
-            await self._left
+            if self._left is None:
+                self._left = asyncio.Event()
+            await self._left.wait()
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self._on_half_closed = act
@@ -158,12 +159,16 @@ class NativeExchange(HttpExchange):
             self._on_half_closed()
 
     def leave(self) -> None:
+        self.abandon_posts()
+        if self._left is not None:
+            self._left.set()
+
+    def abandon_posts(self) -> None:
+        """Ends every post that waits."""
         for room in self._rooms:
             if not room.done():
                 room.set_exception(ConnectionResetError("the client has left"))
         self._rooms.clear()
-        if self._left is not None:
-            _settle(self._left)
 
     def end(self) -> None:
         """The request was handled: an answer that is not complete is broken."""
