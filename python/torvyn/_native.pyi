@@ -806,7 +806,7 @@ class WireExchange:
     @property
     def messages_end(
         self,
-    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+    ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
@@ -826,6 +826,8 @@ class WireExchange:
         self, encoder: MessageEncoder, text: str, index: int, kind: str
     ) -> bool:
         """`append` of a gRPC message with new text."""
+    def append_data(self, data: bytes) -> bool:
+        """`append` of a message to a WebSocket that is not text."""
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
     def abort_after(self, seconds: float) -> None:

@@ -5,6 +5,8 @@
 //! What comes after a pause is sent at once. What follows within `TOGETHER` is sent together after that time: a client
 //! sees no difference, and a write costs as much as everything else that is done for a token.
 
+mod body;
+
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -16,6 +18,7 @@ use http_body::Frame;
 
 use crate::events::{Event, Events};
 use crate::reactor::{Handle, lock};
+pub use body::AnswerBody;
 
 pub const CAPACITY: usize = 32 * 1024;
 /// How much a connection takes at once: what it has taken is in memory beside what waits.

@@ -45,6 +45,8 @@ pub enum End {
     Left,
     TooLarge,
     Malformed,
+    /// A text is not UTF-8.
+    BadText,
     /// A message was begun and not completed in time.
     Slow,
 }

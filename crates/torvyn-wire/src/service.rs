@@ -11,8 +11,8 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 
-use crate::answer::{Aborted, Answer};
-use crate::answer_body::AnswerBody;
+use crate::answer::{Aborted, Answer, AnswerBody};
+
 use crate::bodies::BodyError;
 use crate::connection::Connection;
 use crate::events::Event;

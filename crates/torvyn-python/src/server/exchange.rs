@@ -134,6 +134,7 @@ impl WireExchange {
             End::Left => "left",
             End::TooLarge => "too-large",
             End::Malformed => "malformed",
+            End::BadText => "bad-text",
             End::Slow => "slow",
         })
     }
@@ -179,6 +180,11 @@ impl WireExchange {
                 buffer.splice(start..=start, opening.iter().copied());
             })
         })
+    }
+
+    /// `append` of a message to a WebSocket that is not text.
+    fn append_data(&self, data: &[u8]) -> PyResult<bool> {
+        self.appended(|| self.exchange.append_data(data))
     }
 
     /// Closes a WebSocket.

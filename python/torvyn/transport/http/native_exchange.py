@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
 from torvyn._native import WireExchange
@@ -21,6 +21,10 @@ from torvyn.transport.http.exchange import (
     too_many_bodies,
 )
 from torvyn.transport.settings import ServerSettings
+
+MessagesEnd: TypeAlias = Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"]
+"""Why a client sends no more messages: it has said so, it has left without a word, or it has broken
+a rule or a limit."""
 
 
 class NativeExchange(HttpExchange):
@@ -91,6 +95,10 @@ class NativeExchange(HttpExchange):
             self._native.finish()
         return None if has_room or is_last else self._wait_for_room()
 
+    def post_data(self, data: bytes) -> Awaitable[None] | None:
+        """`post` of a message to a WebSocket that is not text."""
+        return None if self._native.append_data(data) else self._wait_for_room()
+
     def text_poster(self, encoder: Encoder, opening: bytes | None = None) -> TextPoster:
         """`opening` replaces the bracket with which a frame begins."""
         append = self._native.append_text
@@ -116,9 +124,7 @@ class NativeExchange(HttpExchange):
         return message
 
     @property
-    def messages_end(
-        self,
-    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+    def messages_end(self) -> MessagesEnd | None:
         return self._native.messages_end
 
     def close(self, code: int, reason: str) -> None:
