@@ -24,8 +24,6 @@ from torvyn.engine import Scripted
 from torvyn.protocol import EndFrame, ErrorFrame
 from torvyn.v1 import inference_pb2_grpc
 
-WIRES = ("granian", "native")
-
 SERVICE = "torvyn.v1.Inference"
 Health = health_pb2.HealthCheckResponse
 
