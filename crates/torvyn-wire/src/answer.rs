@@ -136,6 +136,11 @@ impl Answer {
         state.wants_room
     }
 
+    /// Whether it is at its capacity.
+    pub fn is_full(&self) -> bool {
+        lock(&self.state).waiting_bytes() >= CAPACITY
+    }
+
     /// No more follows, except trailers.
     pub fn finish(&self, trailers: Option<HeaderMap>) {
         let mut state = lock(&self.state);

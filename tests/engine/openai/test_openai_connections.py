@@ -8,9 +8,9 @@ import sys
 import threading
 
 import pytest
-from fake_upstream import HELLO, running, says
 from observed_engines import is_settled, nothing_runs, wait_until
 
+from fake_upstream import HELLO, running, says
 from torvyn.engine.openai.engine import OpenAI
 
 

@@ -9,9 +9,9 @@ import socket
 import sys
 
 import pytest
-from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from observed_engines import nothing_runs, wait_until
 
+from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import DeadlineExceeded, InvalidInput, MissingError, TorvynError
 

@@ -10,7 +10,7 @@ use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
 use torvyn_wire::{BodyError, End, Exchange, Message};
 
 use super::Driven;
-use crate::wire::frames::FrameEncoder;
+use crate::wire::frames::{FrameEncoder, Line};
 
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct WireExchange {
@@ -21,6 +21,12 @@ pub struct WireExchange {
 impl WireExchange {
     pub fn new(exchange: Box<Exchange>, driven: Arc<Driven>) -> Self {
         Self { exchange, driven }
+    }
+
+    /// Appends a frame with new text; false: the client has left, or it must be waited for.
+    pub fn append_frame(&self, line: &Line, text: &str) -> bool {
+        let answer = &self.exchange.answer;
+        self.driven.after(|| answer.append_with(|out| line.write_text(text, out))) && !answer.is_full()
     }
 
     fn appended(&self, append: impl FnOnce() -> bool) -> PyResult<bool> {
@@ -160,6 +166,12 @@ impl WireExchange {
     ) -> PyResult<bool> {
         let write = encoder.line.text_writer(text, index, kind, None, None)?;
         self.appended(|| self.exchange.answer.append_with(write))
+    }
+
+    /// Whether more may be appended; if not, an event tells when.
+    #[getter]
+    fn has_room(&self) -> bool {
+        !self.exchange.answer.must_wait()
     }
 
     /// The answer is complete.

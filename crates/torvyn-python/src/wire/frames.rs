@@ -226,6 +226,13 @@ impl Line {
         })
     }
 
+    /// The same for text of the first choice that is whole.
+    pub fn write_text(&self, text: &str, out: &mut Vec<u8>) {
+        let is_half = self.halves[0].swap(0, Ordering::Relaxed) != 0;
+        let text = if is_half { Cow::Owned(format!("\u{fffd}{text}")) } else { Cow::Borrowed(text) };
+        self.encoder.text(self.encoder.number(None), 0, Kind::Text, &text, None, out);
+    }
+
     /// The text with a waiting half in front, and without one at its end; None if there is nothing to send.
     #[inline]
     fn joined<'a>(&self, text: &'a Bound<'_, PyString>, index: u32) -> PyResult<Option<Cow<'a, str>>> {

@@ -21,6 +21,7 @@ from torvyn.errors import LinkError
 from torvyn.protocol.frames import FinishReason, Kind
 
 if TYPE_CHECKING:
+    from torvyn._native import NativeFlow
     from torvyn.link.plan import NodePlan
     from torvyn.reactor import Flow
 
@@ -103,6 +104,25 @@ class AnswerFlows:
                 return self._settle()
             self._output = []
         return pieces
+
+    @property
+    def direct_flow(self) -> NativeFlow | None:
+        """The flow that plain text may be fed to without a step here; None if it may not."""
+        flow = self._only
+        if flow is None or not flow.is_direct or flow.waiting:
+            return None
+        return flow.flow.native_feed if self._takes_all_kinds and not self._endings else None
+
+    def absorb(self, outputs: list[Any]) -> Sequence[Piece]:
+        """What leaves the direct flow, when that is not only text."""
+        flow, out = self._only, self._output
+        if flow is None:
+            return ()
+        flow.absorb(outputs, out)
+        if flow.is_over:
+            return self._settle()
+        self._output = []
+        return out
 
     def collect(self) -> list[Piece]:
         """What offloaded flows have ready."""

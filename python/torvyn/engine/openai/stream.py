@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from torvyn._native import ChunkParser
-from torvyn.engine.openai.client import UpstreamResponse
+from torvyn.engine.openai.client import Part, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.request_body import Api
 from torvyn.engine.step import ChoiceStep, Step
@@ -21,6 +21,11 @@ from torvyn.protocol.frames import DeltaFrame, ErrorFrame, Finish, Usage
 from torvyn.protocol.openai.chunk_decoder import DONE, ChunkReader, Item
 from torvyn.protocol.openai.finish_reasons import translate
 
+if TYPE_CHECKING:
+    from torvyn._native import WireReply
+    from torvyn.engine.answer.direct_path import DirectPath
+
+Data = TypeVar("Data")
 MAX_LINE_BYTES: Final = 1024 * 1024
 _MAX_EVENT_BYTES: Final = 8 * MAX_LINE_BYTES
 _MOST_WHOLE: Final = 16 * 1024 * 1024
@@ -170,6 +175,16 @@ class UpstreamAnswer:
         else:
             self._response.close()
 
+    def take_direct(self, path: DirectPath, idle_s: float) -> None:
+        """Lets plain text take the direct path, after the first."""
+        steps, parser = self._steps, self._decoder.parser
+
+        def arm(reply: WireReply) -> None:
+            if steps.has_begun:
+                path.arm(parser, reply)
+
+        self._response.take_direct(arm, idle_s)
+
     async def steps(
         self, first_deadline_s: float, idle_s: float, too_slow: Callable[..., TorvynError]
     ) -> AsyncIterator[Step]:
@@ -186,26 +201,29 @@ class UpstreamAnswer:
         state, deadline_s, now = self._steps, first_deadline_s, asyncio.get_running_loop().time
         while not state.is_done:
             try:
-                data = await self._read(deadline_s)
+                data = await self._read(deadline_s, self._response.read_stream)
             except TimeoutError:
                 if not state.is_complete:
                     raise too_slow(has_begun=state.has_begun) from None
                 if state.bad_end is not None:
                     raise state.bad_end from None
                 return
-            next_step = state.step(decoder.put(data) if data else decoder.finish())
-            if next_step is not None:
-                yield next_step
+            has_more = data or isinstance(data, list)
+            next_step = state.step(decoder.put(data) if has_more else decoder.finish())
+            if next_step is not None or isinstance(data, list):
+                yield next_step or Step(())
             if state.failure is not None:
                 raise state.failure
             # Comments do not extend the deadline; only content does.
             if next_step is not None and state.has_begun:
                 deadline_s = now() + (min(idle_s, _GRACE_S) if state.is_complete else idle_s)
 
-    async def _read(self, deadline_s: float) -> bytes:
-        """The next bytes; none at the end."""
+    async def _read(
+        self, deadline_s: float, read: Callable[[float], Awaitable[Data]]
+    ) -> Data | bytes:
+        """What it reads; no bytes at the end."""
         try:
-            return await self._response.read(deadline_s)
+            return await read(deadline_s)
         except TimeoutError:
             raise
         except OSError as error:
@@ -215,7 +233,7 @@ class UpstreamAnswer:
 
     async def _beginning(self, deadline_s: float) -> str:
         try:
-            data = await self._read(deadline_s)
+            data = await self._read(deadline_s, self._response.read)
         except (TimeoutError, TorvynError):
             data = b""
         return data.decode(errors="replace")
@@ -226,7 +244,7 @@ class UpstreamAnswer:
         """An upstream that does not stream: the answer in one piece."""
         data = bytearray()
         try:
-            while piece := await self._read(deadline_s):
+            while piece := await self._read(deadline_s, self._response.read):
                 data += piece
                 if len(data) > _MOST_WHOLE:
                     raise self._upstream.garbage(f"more than {_MOST_WHOLE} bytes")
@@ -243,24 +261,24 @@ class _Decoder:
     """Bytes -> items, one at a time, so that a failure does not lose the items before it."""
 
     def __init__(self, choices: int, api: Api, max_line_bytes: int) -> None:
-        self._parser = ChunkParser(
+        self.parser = ChunkParser(
             "openai-chat" if api == "chat" else "openai-completions",
             line_limit=max_line_bytes,
             event_limit=max(_MAX_EVENT_BYTES, max_line_bytes),
         )
         self._reader = ChunkReader(choices)
 
-    def put(self, data: bytes) -> Iterator[Item]:
-        for part in self._parser.put(data):
+    def put(self, data: bytes | list[Part]) -> Iterator[Item]:
+        for part in data if isinstance(data, list) else self.parser.put(data):
             if isinstance(part, tuple):
                 yield self._reader.text(*part)
             else:
                 yield from self._reader.event(part)
-        self._parser.finish()
+        self.parser.finish()
 
     def finish(self) -> Iterator[Item]:
-        self._parser.finish()
-        yield from self._reader.finish(self._parser.held_bytes)
+        self.parser.finish()
+        yield from self._reader.finish(self.parser.held_bytes)
 
 
 def _whole_items(choices: int, text: str) -> Iterator[Item]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import unquote
 
-from torvyn._native import WireExchange
+from torvyn._native import DirectText, WireExchange
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import (
@@ -91,6 +92,12 @@ class NativeExchange(HttpExchange):
             return None if append(encoder, text, index, kind) else self._wait_for_room()
 
         return post
+
+    def direct_text(self, encoder: Encoder) -> DirectText:
+        return DirectText(self._native, encoder, time.perf_counter())
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        return None if self._native.has_room else self._wait_for_room()
 
     def _wait_for_room(self) -> asyncio.Future[None]:
         room = self._loop.create_future()

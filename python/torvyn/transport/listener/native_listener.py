@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import WireExchange, WireServer
+from torvyn.concurrency.earliest_timer import EarliestTimer
 from torvyn.transport.http.body_limit import MAX_BODIES
 from torvyn.transport.http.native_exchange import NativeExchange
 
@@ -36,13 +37,13 @@ class NativeListener:
         self._application = application
         self._exchanges: dict[int, NativeExchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self._warned_at_s = -_WARN_S
         pem = None if certificate is None else certificate.read()
         self._wire = WireServer(sock.detach(), **_options(application.settings), tls=pem)
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._timer = EarliestTimer(self._loop, self._turn)
         self._failed: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(self._wire.fileno(), self._turn)
         self._turn()
@@ -58,8 +59,7 @@ class NativeListener:
         self._loop.remove_reader(self._wire.fileno())
         self._wire.close()
         self._turn()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.close()
 
     async def wait_failed(self) -> None:
         """Raises when the wire fails as a whole."""
@@ -73,24 +73,12 @@ class NativeListener:
                 self._failed.set_exception(error)
             return
         if due_s is not None:
-            self._arm(self._loop.time() + due_s)
+            self._timer.arm(self._loop.time() + due_s)
         for event in events:
             if isinstance(event, WireExchange):
                 self._begin(event)
             else:
                 self._tell(*event)
-
-    def _arm(self, due_s: float) -> None:
-        """A timer that is earlier than needed stays: most turns change nothing."""
-        if self._timer is not None and self._timer.when() <= due_s:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due_s, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._turn()
 
     def _begin(self, native: WireExchange) -> None:
         exchange = NativeExchange(native, self._application.sample_rate)
