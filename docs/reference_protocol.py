@@ -64,7 +64,7 @@ for frame in frames:
 
 | framing | a block is | ends with |
 |---|---|---|
-| `sse` | `id: <epoch>-<seq>`, LF, `data: `, JSON | LF LF |
+| `sse` | `id: <epoch>-<seq>`, LF (torvyn dialect), `data: `, JSON | LF LF |
 | `lines` | JSON | LF |
 | `json` | JSON, one WebSocket message (torvyn dialect) | nothing |
 
@@ -119,7 +119,8 @@ internal error, and 1008 if it cannot reject a handshake with a status. The subp
 each choice, at `start` or before its first delta. Reasoning is `reasoning_content`; a stop string
 that matched is `stop_reason`. `end` is a finish chunk for each choice, a chunk with `choices: []`
 and the usage if `include_usage` was set, and `[DONE]` (in event streams). `meta` and `timing` are
-not sent.
+not sent. Events have no ids: these answers cannot be resumed, and some clients expect every event
+to begin with `data:`.
 
 ```python
 wire = Encoder("openai-chat", "sse", include_usage=True, **identity)

@@ -1,6 +1,6 @@
 """Does the server keep to the protocols?
 
-    python -m benches.conformance [--only SUITE...] [--json]
+    python -m benches.conformance [--only SUITE...] [--seconds S] [--seed N] [--json]
 
 Writes `results/conformance.json` and its page. Each case passes or is listed with its reason.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,9 @@ from benches.server_process import OTHER_CORE, module, running
 
 METHOD: Final = """\
 h2spec 2.2.1 with its strict cases, once over plain TCP and once over TLS, against the server that
-the other benchmarks measure."""
+the other benchmarks measure. Mutants are valid requests of which bits, bytes or pieces were
+changed, repeated, cut or exchanged; after every hundred of them a good request must be answered,
+and the server may log no failure and keep no memory."""
 COLUMNS: Final = ("suite", "cases", "passed", "failed", "other")
 
 
@@ -44,28 +46,48 @@ def http2_tls() -> SuiteResult:
         return h2spec.run(port, "HTTP/2, TLS", is_tls=True)
 
 
-SUITES: Final[dict[str, Callable[[], SuiteResult]]] = {"http2": http2, "http2-tls": http2_tls}
+def mutants(seconds: float, seed: int) -> SuiteResult:
+    try:
+        from benches.conformance import fuzz
+    except ModuleNotFoundError as error:
+        raise SuiteMissing(f"needs the package `{error.name}`") from None
+    with tempfile.NamedTemporaryFile() as log:
+        command = module("benches.peers.torvyn_serve", "--port", "{port}", "--tokens", "20")
+        with running(command, OTHER_CORE, log=log.file) as server:
+            return fuzz.run(server, Path(log.name), seconds, seed)
+
+
+SUITES: Final = ("http2", "http2-tls", "mutants")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.conformance")
     parser.add_argument("--only", nargs="*", choices=SUITES, default=list(SUITES))
+    parser.add_argument("--seconds", type=float, default=600.0, help="of mutants")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if cannot_run():
         return 2
     report = Report("conformance", "Does the server keep to the protocols?", METHOD)
-    results = list(_results(options.only, report))
+    runs: dict[str, Callable[[], SuiteResult]] = {
+        "http2": http2,
+        "http2-tls": http2_tls,
+        "mutants": lambda: mutants(options.seconds, options.seed),
+    }
+    results = list(_results({name: runs[name] for name in options.only}, report))
     _fill(report, results)
     publish(report, options.json)
     return 1 if any(case.is_failed for result in results for case in result.cases) else 0
 
 
-def _results(names: Sequence[str], report: Report) -> Iterator[SuiteResult]:
-    for name in names:
+def _results(
+    runs: Mapping[str, Callable[[], SuiteResult]], report: Report
+) -> Iterator[SuiteResult]:
+    for name, run in runs.items():
         say(name)
         try:
-            yield SUITES[name]()
+            yield run()
         except SuiteMissing as missing:
             report.left_out[name] = str(missing)
 

@@ -727,7 +727,9 @@ class WireServer:
         head_timeout_s: float,
         keep_alive_s: float,
         max_connections: int,
-        max_connections_per_address: int,
+        max_unknown: int,
+        max_unknown_per_address: int,
+        has_keys: bool,
         max_streams: int,
         tls: tuple[bytes, bytes] | None = None,
     ) -> Self: ...
@@ -737,8 +739,11 @@ class WireServer:
         """Reads and writes what is ready. Returns new exchanges and events (0: room, 1: half
         closed, 2: left, 4: message, each with the number of the exchange; 3: not accepted, with
         the reason), and in how many seconds a timer is due."""
-    @property
-    def connections(self) -> int: ...
+    def counts(self) -> tuple[int, int, int, int]:
+        """Connections that are open, that brought a valid key, that were closed to make room, that
+        found no room."""
+    def set_tls(self, chain: bytes, key: bytes) -> None:
+        """Another certificate and key, as PEM, for connections from now on."""
     def stop(self) -> None:
         """Accepts no more connections; open ones end when their requests are answered."""
     def close(self) -> None:
@@ -769,6 +774,11 @@ class WireExchange:
     @property
     def is_left(self) -> bool: ...
     def headers(self) -> dict[str, str]: ...
+    def recognise(self) -> None:
+        """The request has a valid key: its connection does not count among those of strangers."""
+    @property
+    def is_websocket(self) -> bool:
+        """Whether the client asks for a WebSocket; messages are then framed."""
     def receive(self) -> str | bytes | None:
         """The next message of the client. None: wait for the event, unless no more come."""
     @property
@@ -783,8 +793,18 @@ class WireExchange:
         """Whether more may be appended; if not, an event tells when."""
     def append(self, data: bytes) -> bool:
         """False: wait until there is room. Raises `ConnectionResetError` when nobody reads."""
-    def append_text(self, encoder: FrameEncoder, text: str, index: int, kind: str) -> bool:
-        """`append` of a frame with new text."""
+    def append_text(
+        self,
+        encoder: FrameEncoder,
+        text: str,
+        index: int,
+        kind: str,
+        opening: bytes | None = None,
+    ) -> bool:
+        """`append` of a frame with new text. `opening` replaces the bracket with which it
+        begins."""
+    def close(self, code: int, reason: str) -> None:
+        """Closes a WebSocket."""
     def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...
     def abort_unless_finished(self) -> None: ...
 

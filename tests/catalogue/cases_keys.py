@@ -83,6 +83,9 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.key-expired": _expired,
     "transport.key-invalid": lambda _: KeyFile().add("a b"),
     "transport.key-missing": _identify,
+    "transport.key-not-admin": lambda folder: _keyed(folder)[0].authenticator.require_admin(
+        Caller(name="web", key="k")
+    ),
     "transport.key-rate": _often,
     "transport.key-revoked": _revoked,
     "transport.key-unknown": lambda _: KeyFile().revoke("web"),

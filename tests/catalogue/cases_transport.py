@@ -16,13 +16,14 @@ from torvyn.errors import BugError
 from torvyn.link import ProjectLinker
 from torvyn.transport import ServerSettings, app, request_body
 from torvyn.transport.access.admission import Admission
+from torvyn.transport.access.cors import Cors
 from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
 from torvyn.transport.http.asgi_exchange import AsgiExchange
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import body_malformed, host_ambiguous
 from torvyn.transport.http.json_body import parse_object
-from torvyn.transport.listener.server import Server, require_one_worker
+from torvyn.transport.listener.server import Server
 from torvyn.transport.listener.sockets import listen
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
@@ -36,6 +37,7 @@ from torvyn.transport.rejection import (
 from torvyn.transport.services import served_plans
 from torvyn.transport.websocket import endpoint
 from torvyn.transport.wire import HttpWire
+from torvyn.transport.workers.share import Share, check_shareable
 
 TOML = """
 [torvyn]
@@ -190,7 +192,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.message-invalid": lambda _: client_message.kind({"type": "begin"}),
     "transport.method-refused": lambda _: _route(_exchange(None, "PUT")),
     "transport.no-flow": _no_flow,
-    "transport.one-worker": lambda _: require_one_worker(2),
+    "transport.cors-invalid": lambda _: Cors(["*"]),
     "transport.origin-refused": lambda _: HostCheck().check(
         {"host": "localhost", "origin": "null"}
     ),
@@ -199,6 +201,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.request-invalid": lambda _: request_body.parse_torvyn({}),
     "transport.route-unknown": lambda _: _route(_exchange(None, path="/v2")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
+    "transport.stateful-refused": lambda _: Share(1, 2).require_sessions(),
+    "transport.workers-refused": lambda _: check_shareable(ServerSettings(grpc_port=0)),
     "transport.stream-id-taken": lambda _: _refused("transport.stream-id-taken", START, START),
     "transport.stream-left": lambda _: _refused(
         "transport.stream-left", START, OTHER, LEAVE, max_streams=1

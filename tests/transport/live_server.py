@@ -18,7 +18,7 @@ from torvyn.transport import Application, ServerSettings, app
 
 pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
 
-from torvyn.transport.listener.server import Server  # needs granian
+from torvyn.transport.listener.server import Server, loop_factory  # needs granian
 
 PATIENCE_S = 10.0
 
@@ -32,7 +32,12 @@ class Served:
     def __init__(self, application: Application) -> None:
         self.application = application
         self._began = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        """On the kind of loop that `torvyn serve` uses."""
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()

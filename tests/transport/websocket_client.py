@@ -121,6 +121,6 @@ class Speaker:
 def speaking(url: str, **options: Any) -> Iterator[Speaker]:
     from websockets.sync.client import connect
 
-    address = url.replace("http://", "ws://") + "/v1/ws"
+    address = url.replace("http", "ws", 1) + "/v1/ws"
     with connect(address, proxy=None, **{"ping_interval": None, **options}) as socket:
         yield Speaker(socket)

@@ -1,7 +1,8 @@
 //! Encodes frames. What all deltas of a choice share is written once, when the encoder is created.
 //!
 //! The stages of all choices of an answer share an encoder: its counters are atomic, everything else is constant. The
-//! last block of a frame carries its id, so a client that was cut off inside a frame gets the whole frame again.
+//! last block of a frame carries its id, so a client that was cut off inside a frame gets the whole frame again. Events
+//! of OpenAI have no ids: those answers cannot be resumed, and some clients take every block to begin with `data:`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,7 +17,7 @@ pub struct Encoder {
     pub dialect: Dialect,
     pub framing: Framing,
     identity: Identity,
-    /// `id: <epoch>-` of an event; empty in other framings.
+    /// `id: <epoch>-` of an event; empty in other framings and dialects.
     event_id: Vec<u8>,
     /// `{` and the stream's name, if it has one.
     pub(crate) open: Vec<u8>,
@@ -42,8 +43,8 @@ impl Encoder {
             quoted(name, &mut open);
             open.push(b',');
         }
-        let event_id = match framing {
-            Framing::Events => format!("id: {}-", identity.epoch).into_bytes(),
+        let event_id = match (framing, dialect) {
+            (Framing::Events, Dialect::Torvyn) => format!("id: {}-", identity.epoch).into_bytes(),
             _ => Vec::new(),
         };
         let head = |index, kind| match dialect {
@@ -90,7 +91,9 @@ impl Encoder {
     #[inline]
     pub(crate) fn begin(&self, seq: Option<u64>, out: &mut Vec<u8>) {
         if self.framing == Framing::Events {
-            if let Some(seq) = seq {
+            if let Some(seq) = seq
+                && !self.event_id.is_empty()
+            {
                 out.extend_from_slice(&self.event_id);
                 number(seq, out);
                 out.push(b'\n');

@@ -9,7 +9,7 @@
 //! Numbers are little-endian. Times are Unix time. The sequence numbers of a batch follow from its first one, which
 //! the carrier keeps next to the batch.
 
-use torvyn_stream::{ContentName, Element, Emission, Foreign, Payload, StageError};
+use torvyn_stream::{ContentName, Delivery, Element, Emission, Foreign, Payload, StageError};
 
 use crate::varint::{put, put_signed, take, take_bytes, take_signed};
 
@@ -134,7 +134,7 @@ impl Stored<'_> {
         let payload = Payload::from_slice(self.payload);
         let (payload, content_type) = payload.named(self.name.clone());
         let len = self.payload.len() as u32;
-        Emission { payload, len, content_type, companion, keep: self.keep, port: 0 }
+        Emission { payload, len, content_type, companion, delivery: Delivery::kept_if(self.keep) }
     }
 }
 
@@ -192,8 +192,13 @@ mod tests {
             let name = ContentName::new(name).unwrap_or(ContentName::BINARY);
             let (inner, content_type) = Payload::from_slice(payload).named(name);
             let len = payload.len() as u32;
-            let emission =
-                Emission { payload: inner, len, content_type, companion: None, keep: *keep, port: 0 };
+            let emission = Emission {
+                payload: inner,
+                len,
+                content_type,
+                companion: None,
+                delivery: Delivery::kept_if(*keep),
+            };
             let element = Element::made(emission, 0, 0, 0);
             builder.push(&element, payload, *time_ns, &[]);
         }

@@ -20,6 +20,8 @@ pub struct LogReader {
     next_ns: u64,
     /// Its position is saved by checkpoints, not by acknowledgements.
     by_checkpoint: bool,
+    /// The sequence number and the time of the last element.
+    last: (u64, u64),
 }
 
 /// What has waited longer counts against the rate although it never left the memory: a short outage is one as well.
@@ -34,7 +36,7 @@ impl LogReader {
     /// `rate`: the most elements per second that are read back from storage; 0 for no limit.
     pub fn new(log: Arc<EdgeLog>, rate: f64, by_checkpoint: bool) -> Self {
         let interval_ns = if rate > 0.0 { (1e9 / rate) as u64 } else { 0 };
-        Self { log, interval_ns, next_ns: 0, by_checkpoint }
+        Self { log, interval_ns, next_ns: 0, by_checkpoint, last: (0, 0) }
     }
 
     /// The time until which the backlog waits, because of the rate.
@@ -121,11 +123,13 @@ impl Stage for LogReader {
             // After the lock, like everything that the host does.
             next.emission.companion = log.codec.mark(next.emission.companion.take(), marks);
         }
-        Ok(Pull::Restored {
-            emission: next.emission,
-            sequence: next.sequence,
-            timestamp_ns: u64::try_from(next.time_ns.wrapping_sub(offset_ns)).unwrap_or(0),
-        })
+        let timestamp_ns = u64::try_from(next.time_ns.wrapping_sub(offset_ns)).unwrap_or(0);
+        self.last = (next.sequence, timestamp_ns);
+        Ok(Pull::Ready(next.emission))
+    }
+
+    fn restored_stamp(&self) -> (u64, u64) {
+        self.last
     }
 
     fn accept(

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use torvyn_log::{Attributes, Bell, EdgeLog, Lane, LogReader, LogWriter, Marks, Restore};
 use torvyn_stream::{
-    Call, ContentName, Element, Emission, Foreign, ForeignTable, Ledger, Outbox, Payload, Pull, Stage,
-    StageError, Step,
+    Call, ContentName, Delivery, Element, Emission, Foreign, ForeignTable, Ledger, Outbox, Payload, Pull,
+    Stage, StageError, Step,
 };
 
 static TABLE: ForeignTable = ForeignTable {
@@ -60,7 +60,7 @@ fn new_log(host: Host) -> Arc<EdgeLog> {
 fn element(payload: &[u8], companion: Option<Foreign>) -> Element {
     let (inner, content_type) = Payload::from_slice(payload).named(ContentName::BINARY);
     let len = payload.len() as u32;
-    let emission = Emission { payload: inner, len, content_type, companion, keep: false, port: 0 };
+    let emission = Emission { payload: inner, len, content_type, companion, delivery: Delivery::default() };
     Element::made(emission, 0, 0, 0)
 }
 
@@ -80,7 +80,7 @@ fn pull_all(reader: &mut LogReader, now_ns: u64) -> (usize, Option<u64>) {
     let mut count = 0;
     loop {
         match pull(reader, now_ns) {
-            Pull::Restored { .. } => count += 1,
+            Pull::Ready(_) => count += 1,
             Pull::Pending(until) => return (count, until),
             _ => panic!("the log has not ended"),
         }
@@ -169,8 +169,7 @@ fn a_limited_reader_keeps_its_rate_when_turns_come_late() {
 #[test]
 fn what_waited_in_the_live_lane_through_an_outage_is_historical() {
     let mut reader = LogReader::new(supplied(2, LIVE), 0.0, false);
-    let is_marked =
-        |pulled: Pull| matches!(pulled, Pull::Restored { emission, .. } if emission.companion.is_some());
+    let is_marked = |pulled: Pull| matches!(pulled, Pull::Ready(emission) if emission.companion.is_some());
 
     assert!(!is_marked(pull(&mut reader, SECOND / 2)));
     assert!(is_marked(pull(&mut reader, 2 * SECOND)));
@@ -178,7 +177,7 @@ fn what_waited_in_the_live_lane_through_an_outage_is_historical() {
 
 fn timestamps(reader: &mut LogReader, count: usize) -> Vec<u64> {
     let each = |_| match pull(reader, SECOND) {
-        Pull::Restored { timestamp_ns, .. } => timestamp_ns,
+        Pull::Ready(_) => reader.restored_stamp().1,
         _ => panic!("an element is missing"),
     };
     (0..count).map(each).collect()

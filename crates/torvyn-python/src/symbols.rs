@@ -18,6 +18,8 @@ pub struct Symbols {
     pub verdict_hold: Py<PyAny>,
     pub ready: Py<PyAny>,
     pub pause: Py<PyAny>,
+    /// The `notify_backpressure` of a source that has none of its own: it does nothing.
+    pub notify_nobody: Py<PyAny>,
     pub invalid_input: Py<PyType>,
     pub unavailable: Py<PyType>,
     pub deadline_exceeded: Py<PyType>,
@@ -65,6 +67,7 @@ impl Symbols {
             verdict_hold: member("Verdict", "HOLD")?,
             ready: member("Signal", "READY")?,
             pause: member("Signal", "PAUSE")?,
+            notify_nobody: member("Source", "notify_backpressure")?,
             invalid_input: class(&errors, "InvalidInput")?,
             unavailable: class(&errors, "Unavailable")?,
             deadline_exceeded: class(&errors, "DeadlineExceeded")?,

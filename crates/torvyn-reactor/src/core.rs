@@ -75,6 +75,7 @@ impl Core {
         let tracks = nodes.iter().any(|node| node.acks.is_some());
         for (index, node) in nodes.iter_mut().enumerate() {
             node.connect(index, &blueprint.edges);
+            node.is_plain = !node.takes_batches && !node.tells_input && !tracks;
         }
         let takes_batches = nodes.iter().any(|node| node.takes_batches);
         Self {

@@ -1,6 +1,6 @@
 //! Native stages that do not work on text: a source that plays a script and a sink that discards.
 
-use torvyn_stream::{Call, Element, Emission, End, Outbox, Pull, Stage, StageError, Step};
+use torvyn_stream::{Call, Delivery, Element, Emission, End, Outbox, Pull, Stage, StageError, Step};
 
 /// Sends its tokens in order, `repeat` times.
 pub struct Scripted {
@@ -28,8 +28,7 @@ impl Stage for Scripted {
             len: token.len,
             content_type: token.content_type,
             companion: None,
-            keep: false,
-            port: 0,
+            delivery: Delivery::default(),
         };
         self.at += 1;
         if self.at == self.tokens.len() {

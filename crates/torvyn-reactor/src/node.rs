@@ -137,6 +137,8 @@ pub struct Node {
     pub absorbed: Absorbed,
     /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
     pub is_carrier: bool,
+    /// Its stage is called for each element and nothing is tracked, so that most checks can be left out.
+    pub is_plain: bool,
 }
 
 impl Node {
@@ -177,6 +179,7 @@ impl Node {
             acks: None,
             absorbed: Absorbed::default(),
             is_carrier: false,
+            is_plain: false,
         }
     }
 

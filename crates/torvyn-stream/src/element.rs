@@ -33,7 +33,7 @@ impl Element {
             timestamp_ns,
             len: emission.len,
             content_type: emission.content_type,
-            owner: (owner & !KEEP) | if emission.keep { KEEP } else { 0 },
+            owner: (owner & !KEEP) | if emission.delivery.keeps() { KEEP } else { 0 },
             payload: emission.payload,
             companion: emission.companion,
         }

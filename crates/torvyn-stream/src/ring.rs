@@ -66,11 +66,11 @@ impl Ring {
         self.next_slot().write(element);
     }
 
-    /// Builds an element in its slot.
+    /// Builds an element in its slot and leaves the emission empty.
     #[inline(always)]
-    pub fn emplace(&mut self, emission: Emission, owner: u16, sequence: u64, timestamp_ns: u64) {
+    pub fn emplace(&mut self, emission: &mut Emission, owner: u16, sequence: u64, timestamp_ns: u64) {
         let slot = self.next_slot();
-        slot.write(Element::made(emission, owner, sequence, timestamp_ns));
+        slot.write(Element::made(emission.take(), owner, sequence, timestamp_ns));
     }
 
     #[inline(always)]

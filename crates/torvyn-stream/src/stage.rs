@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 
 use crate::batch::{Answers, Batch};
 use crate::content::ContentType;
+use crate::delivery::Delivery;
 use crate::element::Element;
 use crate::foreign::Foreign;
 use crate::ledger::Ledger;
@@ -19,10 +20,11 @@ pub struct Emission {
     pub len: u32,
     pub content_type: ContentType,
     pub companion: Option<Foreign>,
-    pub keep: bool,
-    /// The id of the port it leaves through, as in the node's list of ports; 0 is the first port.
-    pub port: u16,
+    pub delivery: Delivery,
 }
+
+// One is written for every output, so what few of them need takes no further word.
+const _: () = assert!(size_of::<Emission>() == 48);
 
 impl Emission {
     #[inline]
@@ -32,9 +34,15 @@ impl Emission {
             len: text.len() as u32,
             content_type: ContentType::TEXT,
             companion: None,
-            keep: false,
-            port: 0,
+            delivery: Delivery::default(),
         }
+    }
+
+    /// Takes the emission out of its place and leaves an empty one. On its way to a queue an emission is passed by
+    /// reference: passed by value, each call would copy it, and a processor stalls on such copies.
+    #[inline(always)]
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::text(""))
     }
 }
 
@@ -116,12 +124,6 @@ pub enum Step {
 #[derive(Debug)]
 pub enum Pull {
     Ready(Emission),
-    /// An element that had its sequence number and its time before it left the process.
-    Restored {
-        emission: Emission,
-        sequence: u64,
-        timestamp_ns: u64,
-    },
     /// Nothing until the source is woken, or until the given time.
     Pending(Option<u64>),
     End(End),
@@ -153,6 +155,12 @@ pub trait Stage: Send {
     /// A source's next element.
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         Ok(Pull::End(End::because("stop")))
+    }
+
+    /// The sequence number and the time that the element of the last `pull` had before it left the process, for the
+    /// end of an edge that elements come back from.
+    fn restored_stamp(&self) -> (u64, u64) {
+        (0, 0)
     }
 
     /// Whether a source returns several elements per call.

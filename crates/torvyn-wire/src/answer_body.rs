@@ -14,6 +14,8 @@ pub enum AnswerBody {
     Whole { data: Option<Bytes>, _in_flight: InFlight },
     /// What its outbox gets.
     Streamed(InFlight),
+    /// The connection becomes something else.
+    None,
 }
 
 impl AnswerBody {
@@ -36,6 +38,7 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Whole { data, .. } => Poll::Ready(data.take().map(|data| Ok(Frame::data(data)))),
             Self::Streamed(in_flight) => in_flight.answer.take(context),
+            Self::None => Poll::Ready(None),
         }
     }
 
@@ -43,6 +46,7 @@ impl Body for AnswerBody {
         match self {
             Self::Whole { data, .. } => data.as_ref().is_none_or(Bytes::is_empty),
             Self::Streamed(in_flight) => in_flight.answer.is_end(),
+            Self::None => true,
         }
     }
 
@@ -50,6 +54,7 @@ impl Body for AnswerBody {
         match self {
             Self::Whole { data, .. } => SizeHint::with_exact(data.as_ref().map_or(0, Bytes::len) as u64),
             Self::Streamed(_) => SizeHint::default(),
+            Self::None => SizeHint::with_exact(0),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Bodies {
         read.as_mut().await
     }
 
-    fn enter(self: &Arc<Self>) -> Place {
+    pub fn enter(self: &Arc<Self>) -> Place {
         let mut budget = lock(&self.0);
         let is_refused = Arc::new(AtomicBool::new(false));
         let key = budget.readings.insert(Reading { is_refused: is_refused.clone(), ..Reading::default() });
@@ -76,14 +76,14 @@ impl Bodies {
 }
 
 /// One body that is being received.
-struct Place {
+pub struct Place {
     bodies: Arc<Bodies>,
     key: usize,
     is_refused: Arc<AtomicBool>,
 }
 
 impl Place {
-    fn add(&self, bytes: usize, limit: usize) {
+    pub fn add(&self, bytes: usize, limit: usize) {
         let mut budget = lock(&self.bodies.0);
         budget.bytes += bytes;
         budget.readings[self.key].bytes += bytes;
@@ -102,7 +102,8 @@ impl Place {
         }
     }
 
-    fn is_refused(&self, context: &mut Context<'_>) -> bool {
+    /// Whether it must make room; if not, the task is woken when it must.
+    pub fn is_refused(&self, context: &mut Context<'_>) -> bool {
         lock(&self.bodies.0).readings[self.key].waker = Some(context.waker().clone());
         self.is_refused.load(Ordering::Acquire)
     }

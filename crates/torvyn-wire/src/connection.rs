@@ -1,6 +1,9 @@
 //! What is known of one connection: its requests, since when it is idle, and how it ends.
 
+pub mod admission;
+
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Instant;
@@ -14,6 +17,8 @@ use crate::socket::Line;
 
 struct State {
     answers: Slab<Arc<Answer>>,
+    /// How many of them wait for the body of their request.
+    receiving: usize,
     requests: u64,
     idle_since: Instant,
     /// What had arrived when it became idle.
@@ -29,13 +34,26 @@ struct State {
 pub struct Connection {
     pub line: Arc<Line>,
     pub peer: SocketAddr,
+    /// Whether it has brought a request with a valid key.
+    is_known: AtomicBool,
     state: Mutex<State>,
+}
+
+/// How easily a connection is closed to make room for another: the lower, the sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Worth {
+    UnknownIdle,
+    /// Its requests are not complete yet.
+    UnknownReceiving,
+    UnknownAnswered,
+    KnownIdle,
 }
 
 impl Connection {
     pub fn new(line: Arc<Line>, peer: SocketAddr) -> Arc<Self> {
         let state = State {
             answers: Slab::new(),
+            receiving: 0,
             requests: 0,
             idle_since: Instant::now(),
             received_before: 0,
@@ -45,7 +63,7 @@ impl Connection {
             is_reset: false,
             task: None,
         };
-        Arc::new(Self { line, peer, state: Mutex::new(state) })
+        Arc::new(Self { line, peer, is_known: AtomicBool::new(false), state: Mutex::new(state) })
     }
 
     /// A request begins; it ends when the returned value is dropped.
@@ -53,8 +71,18 @@ impl Connection {
         let mut state = lock(&self.state);
         state.requests += 1;
         state.head_since = None;
+        state.receiving += 1;
         let key = state.answers.insert(answer.clone());
-        InFlight { connection: self.clone(), answer, key }
+        InFlight { connection: self.clone(), answer, key, is_receiving: true }
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Acquire)
+    }
+
+    /// False: it was known already.
+    pub fn recognise(&self) -> bool {
+        !self.is_known.swap(true, Ordering::AcqRel)
     }
 
     /// Closes it without sending the rest.
@@ -67,10 +95,19 @@ impl Connection {
         self.change(|state| state.is_stopping = true);
     }
 
-    /// Since when it has no request, if it has none.
-    pub fn idle_since(&self) -> Option<Instant> {
+    /// What closing it would cost, and since when it has been like that; None: it is for a known caller, or over.
+    pub fn worth(&self) -> Option<(Worth, Instant)> {
         let state = lock(&self.state);
-        state.answers.is_empty().then_some(state.idle_since)
+        let is_idle = state.answers.is_empty();
+        let worth = match self.is_known() {
+            _ if state.is_reset => return None,
+            true if is_idle => Worth::KnownIdle,
+            true => return None,
+            false if is_idle => Worth::UnknownIdle,
+            false if state.receiving == state.answers.len() => Worth::UnknownReceiving,
+            false => Worth::UnknownAnswered,
+        };
+        Some((worth, state.idle_since))
     }
 
     /// Whether it must end now: it was reset by either side.
@@ -139,10 +176,21 @@ pub struct InFlight {
     connection: Arc<Connection>,
     pub answer: Arc<Answer>,
     key: usize,
+    is_receiving: bool,
+}
+
+impl InFlight {
+    /// The body of the request is complete, or will not be.
+    pub fn received(&mut self) {
+        if std::mem::replace(&mut self.is_receiving, false) {
+            lock(&self.connection.state).receiving -= 1;
+        }
+    }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        self.received();
         self.answer.leave();
         let mut state = lock(&self.connection.state);
         state.answers.remove(self.key);

@@ -2,13 +2,15 @@
 //!
 //! - `server`: a listening socket and its connections
 //! - `protocol`: TLS, HTTP/1.1 or HTTP/2, timeouts
-//! - `connection`: what is known of one connection
+//! - `transport`: its bytes, without heads that could be read in two ways
+//! - `connection`: what is known of one connection, and which one makes room for another
 //! - `service`: a request to an exchange, and its answer back
 //! - `bodies`: request bodies, within limits
 //! - `answer`: the head of an answer and its outbox
 //! - `answer_body`: the body of an answer, as hyper takes it
 //! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
+//! - `websocket`: connections that have become WebSockets
 //! - `client`: requests to other servers
 //! - `reactor`: sockets, timers and tasks, driven by another event loop
 
@@ -30,13 +32,15 @@ mod service;
 mod socket;
 mod tls;
 mod transport;
+mod websocket;
 
 pub use answer::{Answer, CAPACITY};
 pub use bodies::BodyError;
 pub use bytes;
 pub use client::{Client, ClientCall, ClientError, ClientOptions, Origin, Receiver, client_config};
+pub use connection::admission::Counts;
 pub use events::{Event, Events};
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Framing};
 pub use http;
 pub use http_body_util::Full;
 pub use inbox::{End, Inbox, InboxWriter, Message, inbox};

@@ -15,9 +15,14 @@ pub struct Options {
     /// How long a connection may stay open without a request.
     pub keep_alive: Duration,
     pub max_connections: usize,
-    pub max_connections_per_address: usize,
+    /// Connections that were not recognised, all together and of one address: the rest is for callers with a key.
+    pub max_unknown: usize,
+    pub max_unknown_per_address: usize,
+    /// Whether callers need a key.
+    pub has_keys: bool,
     /// Requests at once on one HTTP/2 connection.
     pub max_streams: u32,
+    /// Of the first connections; it can be replaced.
     pub tls: Option<Arc<ServerConfig>>,
 }
 

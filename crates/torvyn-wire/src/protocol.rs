@@ -1,10 +1,10 @@
 //! Finds the protocol of a connection, and serves it until its end.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hyper::server::conn::{http1, http2};
 use tokio::io::AsyncReadExt;
@@ -14,14 +14,17 @@ use crate::connection::Connection;
 use crate::options::{
     CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, PING, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
 };
-use crate::reactor::{Sleeper, within};
+use crate::reactor::{Handle, Sleeper, lock, within};
 use crate::server::{Shared, next_look};
-use crate::service::{Service, StreamExecutor};
+use crate::service::{Service, StreamExecutor, UpgradeSlot};
 use crate::socket::Socket;
 use crate::transport::Transport;
+use crate::websocket;
 
 /// How an HTTP/2 connection begins without TLS. What begins like this is not HTTP/1, even if it goes on differently.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0";
+
+const LINGER: Duration = Duration::from_millis(500);
 
 pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
     let opening = open(&shared, &connection);
@@ -30,22 +33,41 @@ pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
     else {
         return;
     };
-    let service = Service { shared: shared.clone(), connection: connection.clone() };
+    let upgrade = UpgradeSlot::default();
+    let service =
+        Service { shared: shared.clone(), connection: connection.clone(), upgrade: upgrade.clone() };
     let hyper = if is_http2 {
         Hyper::Http2(Box::pin(http2_builder(&shared).serve_connection(transport, service)))
     } else {
-        Hyper::Http1(Box::pin(http1_builder(&shared).serve_connection(transport, service)))
+        let serving = http1_builder(&shared).serve_connection(transport.with_head_check(), service);
+        Hyper::Http1(Box::pin(serving.with_upgrades()))
     };
     let watch = shared.handle.sleep_until(next_look(&shared.options));
-    Serving { hyper, shared, connection, watch, is_told: false }.await;
+    let serving =
+        Serving { hyper, shared: shared.clone(), connection: connection.clone(), watch, is_told: false };
+    let ended = serving.await;
+    let upgrade = lock(&upgrade).take();
+    if let Some(upgrade) = upgrade {
+        websocket::serve(shared, connection, upgrade).await;
+    } else if ended == Ended::Complete {
+        linger(&shared.handle, &connection).await;
+    }
+}
+
+/// Reads what the client still sends, for a moment: closing before would reset the connection, and the client might
+/// lose the last answer, which says what was wrong.
+async fn linger(handle: &Handle, connection: &Connection) {
+    if connection.line.discard() {
+        within(handle, LINGER, poll_fn(|context| connection.line.poll_discard(context))).await;
+    }
 }
 
 async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bool)> {
     let mut socket = Socket::new(connection.line.clone());
-    if let Some(config) = &shared.options.tls {
-        let stream = TlsAcceptor::from(config.clone()).accept(socket).await.ok()?;
+    if let Some(config) = shared.tls() {
+        let stream = TlsAcceptor::from(config).accept(socket).await.ok()?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        return Some((Transport::Tls(Box::new(stream.into())), is_http2));
+        return Some((Transport::tls(stream.into()), is_http2));
     }
     let mut first = Vec::with_capacity(64);
     while first.len() < HTTP2.len() && HTTP2.starts_with(&first) {
@@ -55,7 +77,7 @@ async fn open(shared: &Shared, connection: &Connection) -> Option<(Transport, bo
     }
     let is_http2 = first.starts_with(HTTP2);
     socket.unread(first);
-    Some((Transport::Plain(socket), is_http2))
+    Some((Transport::plain(socket), is_http2))
 }
 
 fn http1_builder(shared: &Shared) -> http1::Builder {
@@ -83,7 +105,7 @@ fn http2_builder(shared: &Shared) -> http2::Builder<StreamExecutor> {
     builder
 }
 
-type Http1 = http1::Connection<Transport, Service>;
+type Http1 = http1::UpgradeableConnection<Transport, Service>;
 type Http2 = http2::Connection<Transport, Service, StreamExecutor>;
 
 enum Hyper {
@@ -112,10 +134,17 @@ impl Serving {
     }
 }
 
-impl Future for Serving {
-    type Output = ();
+#[derive(PartialEq, Eq)]
+enum Ended {
+    /// The last answer was sent, or the client is gone.
+    Complete,
+    Expired,
+}
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+impl Future for Serving {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
         let this = &mut *self;
         if this.connection.is_stopping() {
             this.shut_down();
@@ -124,7 +153,7 @@ impl Future for Serving {
             let is_http2 = matches!(this.hyper, Hyper::Http2(_));
             if this.connection.is_expired(&this.shared.options, is_http2, Instant::now()) {
                 if this.is_told || !is_http2 {
-                    return Poll::Ready(());
+                    return Poll::Ready(Ended::Expired);
                 }
                 // An HTTP/2 client learns that the connection ends; if it does not leave, the next look closes it.
                 this.shut_down();
@@ -133,8 +162,8 @@ impl Future for Serving {
         }
         this.connection.notice_half_close(context);
         match &mut this.hyper {
-            Hyper::Http1(connection) => connection.as_mut().poll(context).map(|_| ()),
-            Hyper::Http2(connection) => connection.as_mut().poll(context).map(|_| ()),
+            Hyper::Http1(connection) => connection.as_mut().poll(context).map(|_| Ended::Complete),
+            Hyper::Http2(connection) => connection.as_mut().poll(context).map(|_| Ended::Complete),
         }
     }
 }

@@ -1,9 +1,8 @@
 //! A listening socket, and all connections that it has accepted.
 
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,11 +10,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
-use slab::Slab;
+use tokio_rustls::rustls::ServerConfig;
 
 use crate::bodies::Bodies;
 use crate::connection::Connection;
+use crate::connection::admission::{self, Counts, OpenConnections, Place};
 use crate::events::{Event, Events};
+use crate::exchange::Exchange;
 use crate::options::Options;
 use crate::protocol;
 use crate::reactor::{Handle, Interest, Reactor, lock};
@@ -24,19 +25,14 @@ use crate::socket::Line;
 /// How long nothing is accepted after the system has refused a descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-#[derive(Default)]
-struct Open {
-    connections: Slab<Arc<Connection>>,
-    by_address: HashMap<IpAddr, usize>,
-}
-
 /// What the connections of a server share.
 pub struct Shared {
     pub options: Options,
     pub handle: Arc<Handle>,
     pub events: Arc<Events>,
     pub bodies: Arc<Bodies>,
-    open: Mutex<Open>,
+    pub(crate) open: Mutex<OpenConnections>,
+    tls: Mutex<Option<Arc<ServerConfig>>>,
     next_id: AtomicU64,
     is_stopping: AtomicBool,
     /// The task that accepts.
@@ -48,54 +44,9 @@ impl Shared {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn enter(self: &Arc<Self>, connection: Arc<Connection>) -> OpenConnection {
-        let mut open = lock(&self.open);
-        *open.by_address.entry(connection.peer.ip()).or_default() += 1;
-        let key = open.connections.insert(connection.clone());
-        OpenConnection { shared: self.clone(), connection, key }
-    }
-
-    /// Makes room for a connection from that address; false if there is none.
-    fn make_room(&self, address: IpAddr) -> bool {
-        let open = lock(&self.open);
-        let is_full = open.connections.len() >= self.options.max_connections;
-        let of_address = open.by_address.get(&address).copied().unwrap_or(0);
-        if of_address >= self.options.max_connections_per_address {
-            return close_idlest(open.connections.iter().filter(|(_, one)| one.peer.ip() == address));
-        }
-        !is_full || close_idlest(open.connections.iter())
-    }
-}
-
-/// Closes the connection that has waited longest for a request; false if each of them has one.
-fn close_idlest<'a>(connections: impl Iterator<Item = (usize, &'a Arc<Connection>)>) -> bool {
-    let idle = connections.filter_map(|(_, one)| one.idle_since().map(|since| (since, one)));
-    match idle.min_by_key(|(since, _)| *since) {
-        Some((_, connection)) => {
-            connection.reset();
-            true
-        }
-        None => false,
-    }
-}
-
-struct OpenConnection {
-    shared: Arc<Shared>,
-    connection: Arc<Connection>,
-    key: usize,
-}
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        let mut open = lock(&self.shared.open);
-        open.connections.remove(self.key);
-        let address = self.connection.peer.ip();
-        if let Some(count) = open.by_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                open.by_address.remove(&address);
-            }
-        }
+    /// The certificate for new connections.
+    pub fn tls(&self) -> Option<Arc<ServerConfig>> {
+        lock(&self.tls).clone()
     }
 }
 
@@ -108,8 +59,10 @@ impl Server {
     /// Serves on a listening socket that does not block.
     pub fn new(listener: TcpListener, options: Options) -> io::Result<Self> {
         let reactor = Reactor::new()?;
+        let tls = Mutex::new(options.tls.clone());
         let shared = Arc::new(Shared {
             options,
+            tls,
             handle: reactor.handle().clone(),
             events: Arc::default(),
             bodies: Arc::default(),
@@ -127,14 +80,26 @@ impl Server {
         &self.shared.events
     }
 
-    pub fn connections(&self) -> usize {
-        lock(&self.shared.open).connections.len()
+    pub fn counts(&self) -> Counts {
+        lock(&self.shared.open).counts()
+    }
+
+    /// The caller of this request is known: its connection does not count among those of strangers any more.
+    pub fn recognise(&self, exchange: &Exchange) {
+        if let Some(connection) = exchange.connection.upgrade() {
+            lock(&self.shared.open).recognise(&connection);
+        }
+    }
+
+    /// Another certificate, for connections from now on.
+    pub fn set_tls(&self, config: Arc<ServerConfig>) {
+        *lock(&self.shared.tls) = Some(config);
     }
 
     /// Accepts no more connections; open ones end when their requests are answered.
     pub fn stop(&self) {
         self.shared.is_stopping.store(true, Ordering::Release);
-        lock(&self.shared.open).connections.iter().for_each(|(_, connection)| connection.stop());
+        lock(&self.shared.open).iter().for_each(|connection| connection.stop());
         if let Some(acceptor) = lock(&self.shared.acceptor).take() {
             acceptor.wake();
         }
@@ -143,7 +108,7 @@ impl Server {
     /// Closes every connection, whatever it does.
     pub fn close(&self) {
         self.stop();
-        lock(&self.shared.open).connections.iter().for_each(|(_, connection)| connection.reset());
+        lock(&self.shared.open).iter().for_each(|connection| connection.reset());
     }
 }
 
@@ -182,12 +147,12 @@ fn is_of_client(error: &io::Error) -> bool {
 }
 
 fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
-    if !shared.make_room(peer.ip()) {
+    if !lock(&shared.open).make_room(peer.ip(), &shared.options) {
         return;
     }
     let Ok(line) = Line::open(&shared.handle, stream) else { return };
     let connection = Connection::new(line, peer);
-    let place = shared.enter(connection.clone());
+    let place = admission::enter(shared, connection.clone());
     let serving = Box::pin(protocol::serve(shared.clone(), connection.clone()));
     shared.handle.spawn(ConnectionTask { serving, connection, _place: place });
 }
@@ -196,7 +161,7 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
 struct ConnectionTask<F> {
     serving: Pin<Box<F>>,
     connection: Arc<Connection>,
-    _place: OpenConnection,
+    _place: Place,
 }
 
 impl<F: Future<Output = ()>> Future for ConnectionTask<F> {

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 
@@ -15,9 +15,11 @@ use crate::answer_body::AnswerBody;
 use crate::bodies::BodyError;
 use crate::connection::Connection;
 use crate::events::Event;
-use crate::exchange::Exchange;
-use crate::reactor::Handle;
+use crate::exchange::{Exchange, Framing};
+use crate::inbox::inbox;
+use crate::reactor::{Handle, lock};
 use crate::server::Shared;
+use crate::websocket::{self, Upgrade};
 
 /// A larger answer gets a larger buffer in the kernel.
 const LARGE_BYTES: usize = 32 * 1024;
@@ -25,9 +27,13 @@ const LARGE_BUFFER_BYTES: usize = 512 * 1024;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, Aborted>> + Send>>;
 
+/// What waits for hyper to give a connection away.
+pub type UpgradeSlot = Arc<Mutex<Option<Box<Upgrade>>>>;
+
 pub struct Service {
     pub shared: Arc<Shared>,
     pub connection: Arc<Connection>,
+    pub upgrade: UpgradeSlot,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Service {
@@ -36,20 +42,24 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
-        Box::pin(answer(self.shared.clone(), self.connection.clone(), request))
+        Box::pin(answer(self.shared.clone(), self.connection.clone(), self.upgrade.clone(), request))
     }
 }
 
 async fn answer(
     shared: Arc<Shared>,
     connection: Arc<Connection>,
-    request: Request<Incoming>,
+    slot: UpgradeSlot,
+    mut request: Request<Incoming>,
 ) -> Result<Response<AnswerBody>, Aborted> {
     let answer = Answer::new(shared.next_id(), shared.events.clone(), shared.handle.clone());
-    let in_flight = connection.enter(answer.clone());
+    let mut in_flight = connection.enter(answer.clone());
     STREAM.set(Some(answer.clone()));
+    let asked = websocket::is_asked(&request).then(|| hyper::upgrade::on(&mut request));
+    let (messages, inbox) = asked.as_ref().map(|_| inbox(answer.id, shared.events.clone())).unzip();
     let (head, body) = request.into_parts();
     let body = shared.bodies.collect(body, &shared.options, &shared.handle).await;
+    in_flight.received();
     if body == Err(BodyError::Left) {
         return Err(Aborted);
     }
@@ -58,13 +68,20 @@ async fn answer(
         body,
         peer: connection.peer,
         answer: answer.clone(),
-        inbox: None,
+        framing: if asked.is_some() { Framing::WebSocket } else { Framing::None },
+        inbox,
         connection: Arc::downgrade(&connection),
     })));
     if connection.is_half_closed() {
         answer.half_close();
     }
     let (head, whole) = poll_fn(|context| answer.poll_head(context)).await?;
+    if head.status == StatusCode::SWITCHING_PROTOCOLS
+        && let Some((upgraded, inbox)) = asked.zip(messages)
+    {
+        *lock(&slot) = Some(Box::new(Upgrade { upgraded, inbox, in_flight }));
+        return Ok(Response::from_parts(head, AnswerBody::None));
+    }
     if whole.as_ref().is_some_and(|data| data.len() > LARGE_BYTES) {
         connection.line.enlarge_send_buffer(LARGE_BUFFER_BYTES);
     }

@@ -13,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::reactor::{Handle, Interest, Readiness};
 
+const DISCARD_BYTES: usize = 4 * 1024;
+
 /// The part of a connection that its owner keeps while hyper has the rest.
 pub struct Line {
     stream: TcpStream,
@@ -59,6 +61,23 @@ impl Line {
     /// For a large answer: a small buffer would be sent in pieces that each wait for the client.
     pub fn enlarge_send_buffer(&self, bytes: usize) {
         let _ = SockRef::from(&self.stream).set_send_buffer_size(bytes);
+    }
+
+    /// Drops what has arrived; whether that was anything.
+    pub fn discard(&self) -> bool {
+        let mut bytes = [0_u8; DISCARD_BYTES];
+        matches!((&self.stream).read(&mut bytes), Ok(count) if count > 0)
+    }
+
+    /// Drops what arrives, until the client sends no more.
+    pub fn poll_discard(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut bytes = [0_u8; DISCARD_BYTES];
+        loop {
+            match ready!(self.try_io(Interest::Read, context, |mut stream| stream.read(&mut bytes))) {
+                Ok(count) if count > 0 => {}
+                _ => return Poll::Ready(()),
+            }
+        }
     }
 
     /// Closing it will reset the connection, and drop what the kernel still has to send.

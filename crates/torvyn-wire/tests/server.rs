@@ -19,7 +19,9 @@ fn options() -> Options {
         head_timeout: Duration::from_secs(5),
         keep_alive: Duration::from_secs(5),
         max_connections: 10,
-        max_connections_per_address: 10,
+        max_unknown: 10,
+        max_unknown_per_address: 10,
+        has_keys: false,
         max_streams: 10,
         tls: None,
     }
@@ -153,7 +155,7 @@ fn a_client_that_leaves_is_reported_once() {
     assert!(!exchange.answer.append(b"more"));
     server.reactor.turn().expect("a turn");
     assert!(server.events().is_empty());
-    assert_eq!(server.connections(), 0);
+    assert_eq!(server.counts().open, 0);
 }
 
 #[test]
@@ -184,20 +186,39 @@ fn bodies_are_limited_one_by_one_and_together() {
     // 1,700 bytes are more than 1,500: the largest makes room.
     let refused = request(&mut server);
     assert_eq!(refused.body, Err(BodyError::Refused));
-    assert_eq!(server.connections(), 4);
+    assert_eq!(server.counts().open, 4);
 }
 
 #[test]
 fn idle_connections_make_room_for_new_ones() {
     let (mut server, address) = serve(Options { max_connections: 2, ..options() });
     let idle: Vec<_> = (0..2).map(|_| connect(address, b"")).collect();
-    while server.connections() < 2 {
+    while server.counts().open < 2 {
         server.reactor.turn().expect("a turn");
     }
     let client = client(address, GET);
     request(&mut server).answer.respond(head(), "hello".into());
     assert!(finish(&mut server, client).ends_with(b"hello"));
     drop(idle);
+}
+
+#[test]
+fn connections_without_a_key_make_room_for_each_other_and_not_for_callers_with_one() {
+    let (mut server, address) = serve(Options { max_unknown: 2, has_keys: true, ..options() });
+    let mut known = connect(address, GET);
+    let exchange = request(&mut server);
+    server.recognise(&exchange);
+    exchange.answer.respond(Response::new(()).into_parts().0, "first".into());
+    let half = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n";
+    let unknown: Vec<_> = [b"".as_slice(), half, b"", half].map(|sent| connect(address, sent)).into();
+    while server.counts().evicted < 2 || server.counts().open > 3 {
+        server.reactor.turn().expect("a turn");
+    }
+    known.write_all(GET).expect("a write");
+    request(&mut server).answer.respond(head(), "second".into());
+    let answers = thread::spawn(move || std::io::read_to_string(known).expect("answers"));
+    assert!(finish(&mut server, answers).ends_with("second"));
+    drop(unknown);
 }
 
 #[test]

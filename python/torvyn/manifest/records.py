@@ -166,10 +166,14 @@ class ServeRecord(Record):
     port: int | None = None
     grpc_port: int | None = None
     hosts: tuple[str, ...] | None = None
+    cors: tuple[str, ...] | None = None
     heartbeat_s: float | None = None
     write_timeout_s: float | None = None
     shutdown_grace_s: float | None = None
     keep_alive_s: float | None = None
+    max_connections: int | None = None
+    max_connections_per_address: int | None = None
+    reserved_connections: int | None = None
     wire: str | None = None
     max_body_bytes: int | None = None
     max_streams: int | None = None

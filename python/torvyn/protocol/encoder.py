@@ -4,7 +4,8 @@
     framing     sse (events) | lines (one JSON object per line) | json (one per message; torvyn)
 
 `text` is the fast native path; `encode` takes any frame. The encoder numbers frames from 1 unless
-they have a number. The last event of a frame has the id `<epoch>-<seq>`.
+they have a number. In Torvyn's dialect the last event of a frame has the id `<epoch>-<seq>`;
+OpenAI's answers cannot be resumed, and some clients expect its events to begin with `data:`.
 """
 
 from __future__ import annotations

@@ -34,17 +34,25 @@ class AuditLog:
 
     def open(self, to_error: OpenError) -> None:
         """Opens the file, or raises `to_error(message)`."""
-        if self._to != "file" or self._descriptor is not None:
+        if self._descriptor is None:
+            self.reopen(to_error)
+
+    def reopen(self, to_error: OpenError) -> None:
+        """Opens the file by its name again, after another program has moved it away. If that fails,
+        the file that is open stays, and `to_error(message)` is raised."""
+        if self._to != "file":
             return
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             # Without a reader, a pipe is an error here instead of a program that hangs.
-            self._descriptor = os.open(self._file, flags | os.O_NONBLOCK, 0o600)
-            os.set_blocking(self._descriptor, True)
+            descriptor = os.open(self._file, flags | os.O_NONBLOCK, 0o600)
+            os.set_blocking(descriptor, True)
         except (OSError, ValueError) as error:
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             message = f"cannot write the audit file `{self._file}`: {reason}"
             raise to_error(message) from error
+        self.close()
+        self._descriptor = descriptor
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None

@@ -18,6 +18,7 @@ frame_sender     sends frames, with heartbeats and write timeouts
 rejection        a request that was not accepted
 public_error     what a client may know of an error
 http             routes, bodies, the chat page
+workers          several processes that share a port
 websocket        the WebSocket endpoint
 grpc             the gRPC server
 multiplex        many streams over one connection

@@ -181,9 +181,11 @@ class AnswerStream(Call):
     def flush(self) -> Awaitable[None] | None:
         """Sends what is buffered; returns what remains to wait for, if anything."""
         texts = self._texts
-        if len(texts) == 1 and not self._frames:
+        if texts and not self._frames:
             self._tokens = self._bytes = 0
-            return self.sender.send(self._post_text, texts.pop(), *self._text_of)
+            text = texts[0] if len(texts) == 1 else "".join(texts)
+            texts.clear()
+            return self.sender.send(self._post_text, text, *self._text_of)
         if not texts and not self._frames:
             rest = None if self.sender.direct is None else self.wire.wait_for_room()
             return None if rest is None else self.sender.wait_for(rest)

@@ -15,6 +15,7 @@ from torvyn.engine.service.service import Service
 from torvyn.observe.spans import Tracer
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.authentication import Authenticator
+from torvyn.transport.access.cors import Cors
 from torvyn.transport.access.host_check import HostCheck
 from torvyn.transport.call import Call
 from torvyn.transport.dispatch.dispatcher import Dispatcher
@@ -35,6 +36,7 @@ from torvyn.transport.telemetry.exported_metrics import exported_metrics
 from torvyn.transport.telemetry.instances import Instances
 from torvyn.transport.telemetry.metrics import Metrics
 from torvyn.transport.telemetry.request_log import RequestLog
+from torvyn.transport.websocket.asgi_socket import AsgiSocket
 from torvyn.transport.websocket.endpoint import WebSocketEndpoint
 
 logger = logging.getLogger("torvyn.transport")
@@ -63,10 +65,14 @@ class Application:
         self.settings = settings
         self.services = ServiceTable(services)
         self.tracer = tracer
-        self.metrics = Metrics(self.services)
+        share = settings.share
+        labels = {} if share.is_whole else {"worker": str(share.worker)}
+        self.metrics = Metrics(self.services, labels)
         self.authenticator = Authenticator(settings, clock)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
         self.request_log = RequestLog(self.metrics)
+        self.connection_metrics: Callable[[], dict[str, int]] = dict
+        """From the listener, if it counts connections."""
         calls: dict[str, Call] = {}
         self.instances = Instances(calls, self.services)
         audit = self.authenticator.audit
@@ -80,11 +86,12 @@ class Application:
         if tracer is not None:
             tracer.exporter.collect(lambda: exported_metrics(self.metrics, self._server_metrics()))
         self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
-        host_check = HostCheck(settings.hosts, settings.host)
+        cors = Cors(settings.cors, self.authenticator.has_keys)
+        host_check = HostCheck(settings.hosts, settings.host, cors)
         entry = (host_check, self.authenticator, self.request_log, self.sample_rate)
         self.router = self._routes()
         self.http = HttpEndpoint(self.router, self.dispatcher.errors, *entry[:3])
-        self._websocket = WebSocketEndpoint(self.dispatcher, *entry)
+        self.websocket = WebSocketEndpoint(self.dispatcher, *entry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -92,7 +99,8 @@ class Application:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await self._websocket.handle(scope, receive, send)
+            limit_bytes = self.settings.max_body_bytes
+            await self.websocket.handle(AsgiSocket(scope, receive, send, limit_bytes))
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Accepts no more requests, and gives what runs most of that time to end."""
@@ -157,6 +165,7 @@ class Application:
             "torvyn_refused_total": self.admission.rejected,
             "torvyn_sessions": len(self.sessions),
             "torvyn_resumes_total": self.sessions.resumed,
+            **self.connection_metrics(),
         }
         if self.tracer is not None:
             values["torvyn_spans_total"] = self.tracer.exporter.sent

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from torvyn.transport.workers.share import WHOLE, Share
+
 if TYPE_CHECKING:
     from torvyn import manifest
 
@@ -22,6 +24,8 @@ class ServerSettings:
     """0: any free port; None: no gRPC."""
     hosts: tuple[str, ...] = ()
     """Host names that it serves in addition to local ones; `*`: any."""
+    cors: tuple[str, ...] = ()
+    """Origins whose pages may use it from a browser; `*`: any."""
     heartbeat_s: float = 15.0
     write_timeout_s: float = 30.0
     shutdown_grace_s: float = 10.0
@@ -40,6 +44,12 @@ class ServerSettings:
     keep_alive_s: float = 75.0
     """How long a connection may stay open between two requests. Load balancers keep theirs for up
     to 60 s, and must be the ones that close."""
+    max_connections: int | None = None
+    """None: twice `max_streams`, at least 1,024."""
+    max_connections_per_address: int | None = None
+    """Of callers that have not sent a valid key; None: half of all."""
+    reserved_connections: int | None = None
+    """For callers with a key, if keys are required; None: a quarter of all."""
     wire: Literal["granian", "native"] = "granian"
     """What carries the bytes."""
     chunk_tokens: int = 16
@@ -51,6 +61,8 @@ class ServerSettings:
     tls_key: str = ""
     audit: str = "none"
     audit_file: str = ""
+    share: Share = WHOLE
+    """Which of several workers this is."""
     secrets: frozenset[str] = frozenset()
     """Texts that are removed from error messages."""
 
@@ -62,10 +74,14 @@ class ServerSettings:
             port=settings["serve.port"],
             grpc_port=settings["serve.grpc_port"],
             hosts=tuple(settings["serve.hosts"]),
+            cors=tuple(settings["serve.cors"]),
             heartbeat_s=settings["serve.heartbeat"],
             write_timeout_s=settings["serve.write_timeout"],
             shutdown_grace_s=settings["serve.shutdown_grace"],
             keep_alive_s=settings["serve.keep_alive"],
+            max_connections=settings["serve.max_connections"],
+            max_connections_per_address=settings["serve.max_connections_per_address"],
+            reserved_connections=settings["serve.reserved_connections"],
             wire=settings["serve.wire"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],

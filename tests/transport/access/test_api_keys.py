@@ -92,8 +92,6 @@ async def test_a_stream_belongs_to_its_tenant(keyed) -> None:
     path = f"/v1/streams/{client.frames_start_id()}"
 
     assert (await keyed.ask("other", path, method="DELETE")).status == 404
-    assert (await keyed.ask("other", "/flows", method="GET")).json["streams"] == []
-    assert len((await keyed.ask("same", "/flows", method="GET")).json["streams"]) == 1
     assert (await keyed.ask("same", path, method="DELETE")).status == 202
     await client
 

@@ -9,6 +9,7 @@ import re
 import resource
 import socket
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from live_server import PATIENCE_S, Served, served, wait_for
 from watched_engines import Watched
 
 from torvyn.engine import Scripted
+from torvyn.transport.http.body_limit import MAX_BODIES
 
 WIRES = ("native",)
 HEAD = b"Host: localhost\r\nContent-Type: application/json\r\n"
@@ -88,6 +90,18 @@ def test_malformed_chunks_are_the_clients_mistake(chunk: bytes) -> None:
     head = b"POST /v1/streams HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n" % HEAD
     with served(Scripted("a")) as server:
         assert b"transport.body-malformed" in ask(server, head + chunk)
+
+
+def test_when_bodies_are_too_much_together_the_largest_makes_room() -> None:
+    head = b"POST /v1/streams HTTP/1.1\r\n%sContent-Length: 1000\r\n\r\n" % HEAD
+    with served(Scripted("a"), max_body_bytes=1000) as server, ExitStack() as stack:
+        socks = [stack.enter_context(server.connect()) for _ in range(MAX_BODIES + 2)]
+        sizes = [950, *[990] * MAX_BODIES, 999]
+        for sock, size in zip(socks, sizes, strict=True):
+            sock.sendall(head + b" " * size)
+        assert b" 408 " in rest_of(socks[-1])
+        socks[0].sendall(b" " * 50)
+        assert b"transport.bad-json" in socks[0].recv(65536)
 
 
 def test_a_connection_is_kept_for_as_long_as_the_setting_says() -> None:

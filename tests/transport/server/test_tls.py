@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from certificates import Files
 from live_server import served
+from websocket_client import START, speaking, text_of
 
 from torvyn.engine import Scripted
 from torvyn.errors import TorvynError
@@ -41,6 +42,16 @@ def test_streams_are_served_over_tls(files: Files, is_new: bool) -> None:
     assert answer.http_version == ("HTTP/2" if is_new else "HTTP/1.1")
     assert answer.text.count('"delta"') >= 1
     assert '"end"' in answer.text
+
+
+def test_a_websocket_is_served_over_tls(files: Files) -> None:
+    context = ssl.create_default_context(cafile=files.trusted)
+    with (
+        served(Scripted("one two three"), **files.settings) as server,
+        speaking(server.url, ssl=context) as client,
+    ):
+        client.say(START)
+        assert text_of(client.hear_until("end")) == "one two three"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not tested: it is not there")

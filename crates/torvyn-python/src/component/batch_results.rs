@@ -7,7 +7,7 @@ use torvyn_reactor::{Role, method_name};
 use torvyn_stream::{Answers, Batch, ErrorKind, Outbox, Pull, Settled, StageError, Step};
 
 use crate::component::interpret::{Answer, filter_step, made_step, pull_step, sink_step};
-use crate::element::convert::{component_error, emission, text_emission, type_name};
+use crate::element::convert::{component_error, emission, emit_text, type_name};
 use crate::symbols::Symbols;
 
 /// The results of a batch. An error is about the call as a whole.
@@ -82,7 +82,7 @@ pub fn pull_batch_step(
     let py = value.py();
     let Some(items) = Items::of(value) else {
         return match pull_step(py, symbols, value, now_ns) {
-            Ok(Pull::Ready(_) | Pull::Restored { .. }) => Err(wrong(Role::Source, value, PULLED)),
+            Ok(Pull::Ready(_)) => Err(wrong(Role::Source, value, PULLED)),
             Err(error) if error.object.is_none() => Err(wrong(Role::Source, value, PULLED)),
             pull => pull.map(Some),
         };
@@ -95,8 +95,7 @@ pub fn pull_batch_step(
     for at in 0..count {
         let pointer = items.borrowed(at);
         // SAFETY: a borrowed reference or null, and attached.
-        if let Some(made) = unsafe { text_emission(py, symbols, pointer) } {
-            out.emit(made);
+        if unsafe { emit_text(py, symbols, pointer, out) } {
             continue;
         }
         let item = items.get(at)?;

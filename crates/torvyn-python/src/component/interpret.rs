@@ -6,7 +6,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use torvyn_reactor::Role;
 use torvyn_stream::{ErrorKind, Outbox, Pull, StageError, Step};
 
-use crate::element::convert::{component_error, emission, end_of, type_name, wrong_result};
+use crate::element::convert::{component_error, emission, emit_text, end_of, type_name, wrong_result};
 use crate::enums::{VerdictKind, from_python};
 use crate::symbols::Symbols;
 
@@ -135,6 +135,10 @@ pub fn emit_item(
     item: &Bound<'_, PyAny>,
     out: &mut Outbox,
 ) -> Result<(), StageError> {
+    // SAFETY: a live object, and attached.
+    if unsafe { emit_text(py, symbols, item.as_ptr(), out) } {
+        return Ok(());
+    }
     match emission(py, symbols, item)? {
         Some(made) => {
             out.emit(made);

@@ -78,7 +78,7 @@ impl PyStage {
             advance,
             flush: if flushes { component.getattr("flush").ok().map(Bound::unbind) } else { None },
             complete: if role == Role::Sink { fetch("complete")? } else { None },
-            notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
+            notify: if role == Role::Source { own_notification(component, symbols)? } else { None },
             acknowledge: if role == Role::Source {
                 component.getattr("acknowledge").ok().map(Bound::unbind)
             } else {
@@ -174,6 +174,14 @@ impl PyStage {
         self.held_elements = None;
         self.inputs = None;
     }
+}
+
+/// A source that does not override `notify_backpressure` is not called for every time that a queue fills up.
+fn own_notification(component: &Bound<'_, PyAny>, symbols: &Symbols) -> PyResult<Option<Py<PyAny>>> {
+    let method = component.getattr("notify_backpressure")?;
+    let function = method.getattr_opt("__func__")?;
+    let is_inherited = function.is_some_and(|function| function.is(&symbols.notify_nobody));
+    Ok((!is_inherited).then(|| method.unbind()))
 }
 
 fn interned(py: Python<'_>, names: &[String]) -> Vec<Py<PyString>> {

@@ -10,7 +10,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_reactor::{Role, SharedState};
-use torvyn_stream::{ContentType, Element, Emission, End, ErrorKind, Foreign, Payload, StageError};
+use torvyn_stream::{
+    ContentType, Delivery, Element, Emission, End, ErrorKind, Foreign, Outbox, Payload, StageError,
+};
 
 use crate::element::foreign::{foreign, object};
 use crate::element::port_ids::port_id;
@@ -155,37 +157,34 @@ pub fn emission(
     Ok(None)
 }
 
-/// An exact str as an emission, with a new reference to it; None for anything else, and for a str that is special in any
-/// way.
+/// Emits an exact str, with a new reference to it. False for anything else, and for a str that is special in any way.
 ///
 /// # Safety
 /// `pointer` is null or a live object, and the thread is attached.
-#[inline]
-pub unsafe fn text_emission(
+#[inline(always)]
+pub unsafe fn emit_text(
     py: Python<'_>,
     symbols: &Symbols,
     pointer: *mut ffi::PyObject,
-) -> Option<Emission> {
+    out: &mut Outbox,
+) -> bool {
     let mut len = 0;
     // SAFETY: the caller's promise; the str is read after its type was checked.
     let value = unsafe {
         if pointer.is_null() || ffi::Py_TYPE(pointer) != symbols.str_type {
-            return None;
+            return false;
         }
         if ffi::PyUnicode_AsUTF8AndSize(pointer, &mut len).is_null() {
             ffi::PyErr_Clear();
-            return None;
+            return false;
         }
         Bound::from_borrowed_ptr(py, pointer)
     };
-    Some(Emission {
-        len: u32::try_from(len).ok()?,
-        payload: Payload::Foreign(foreign(value)),
-        content_type: ContentType::TEXT,
-        companion: None,
-        keep: false,
-        port: 0,
-    })
+    let Ok(len) = u32::try_from(len) else { return false };
+    let payload = Payload::Foreign(foreign(value));
+    let (content_type, delivery) = (ContentType::TEXT, Delivery::default());
+    out.emit(Emission { len, payload, content_type, companion: None, delivery });
+    true
 }
 
 #[inline]
@@ -200,7 +199,7 @@ fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission
     let Ok(len) = u32::try_from(len) else {
         return Err(StageError::new(ErrorKind::InvalidInput, "an element may have at most 4 GiB"));
     };
-    Ok(Emission { payload, len, content_type, companion: None, keep: false, port: 0 })
+    Ok(Emission { payload, len, content_type, companion: None, delivery: Delivery::default() })
 }
 
 /// The length of a str or bytes object in bytes; None for a str that cannot be encoded.
@@ -245,10 +244,10 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
         dict.update(attributes.cast::<pyo3::types::PyMapping>()?)?;
         made.companion = Some(foreign(dict.into_any()));
     }
-    made.keep = value.getattr("keep")?.is_truthy()?;
+    made.delivery = Delivery::kept_if(value.getattr("keep")?.is_truthy()?);
     let port = value.getattr(intern!(py, "port"))?;
     if !port.is_none() {
-        made.port = port_id(&port.extract::<String>()?)?;
+        made.delivery = made.delivery.through(port_id(&port.extract::<String>()?)?);
     }
     Ok(made)
 }
@@ -268,7 +267,7 @@ fn from_element(py: Python<'_>, element: &PyElement) -> Result<Emission, StageEr
     };
     let companion = element.attributes.as_ref().map(|dict| foreign(dict.bind(py).clone().into_any()));
     let (payload, content_type) = payload.named(element.content_type.clone());
-    Ok(Emission { payload, len, content_type, companion, keep: false, port: 0 })
+    Ok(Emission { payload, len, content_type, companion, delivery: Delivery::default() })
 }
 
 pub fn end_of(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Option<End> {

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use torvyn_stream::Delivery;
 
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -17,5 +18,6 @@ pub fn port_id(name: &str) -> PyResult<u16> {
             names.len() - 1
         }
     };
-    u16::try_from(at + 1).map_err(|_| PyValueError::new_err("too many port names in one process"))
+    let id = u16::try_from(at + 1).ok().filter(|id| *id <= Delivery::MAX_PORT);
+    id.ok_or_else(|| PyValueError::new_err("too many port names in one process"))
 }

@@ -251,7 +251,7 @@ impl Port {
     fn pulled(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let mut out = Outbox::default();
         match pull_step(py, Symbols::get(py)?, &value, 0) {
-            Ok(Pull::Ready(made) | Pull::Restored { emission: made, .. }) => {
+            Ok(Pull::Ready(made)) => {
                 out.emit(made);
                 self.deliver(out, Ok(Step::Done), false)
             }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_wire::http::header::{HeaderName, HeaderValue};
 use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
-use torvyn_wire::{BodyError, End, Exchange, Message};
+use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
 
 use super::Driven;
 use crate::wire::frames::{FrameEncoder, Line};
@@ -112,6 +112,12 @@ impl WireExchange {
         })
     }
 
+    /// Whether the client asks for a WebSocket.
+    #[getter]
+    fn is_websocket(&self) -> bool {
+        self.exchange.framing == Framing::WebSocket
+    }
+
     /// The next message of the client. None: wait for the event, unless no more come.
     fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(inbox) = &self.exchange.inbox else { return Ok(None) };
@@ -153,19 +159,35 @@ impl WireExchange {
 
     /// False: wait until there is room. Raises `ConnectionResetError` when the client has left.
     fn append(&self, data: &[u8]) -> PyResult<bool> {
-        self.appended(|| self.exchange.answer.append(data))
+        self.appended(|| self.exchange.append_with(|buffer| buffer.extend_from_slice(data)))
     }
 
-    /// `append` of a frame with new text, which is encoded where it waits to be sent.
+    /// `append` of a frame with new text, which is encoded where it waits to be sent. `opening` replaces the bracket
+    /// with which the frame begins.
+    #[pyo3(signature = (encoder, text, index, kind, opening=None))]
     fn append_text(
         &self,
         encoder: &FrameEncoder,
         text: &Bound<'_, PyString>,
         index: u32,
         kind: &str,
+        opening: Option<&[u8]>,
     ) -> PyResult<bool> {
         let write = encoder.line.text_writer(text, index, kind, None, None)?;
-        self.appended(|| self.exchange.answer.append_with(write))
+        let Some(write) = write else { return Ok(true) };
+        let Some(opening) = opening else { return self.appended(|| self.exchange.append_with(write)) };
+        self.appended(|| {
+            self.exchange.append_with(|buffer| {
+                let start = buffer.len();
+                write(buffer);
+                buffer.splice(start..=start, opening.iter().copied());
+            })
+        })
+    }
+
+    /// Closes a WebSocket.
+    fn close(&self, code: u16, reason: &str) {
+        self.driven.after(|| self.exchange.close(code, reason));
     }
 
     /// Whether more may be appended; if not, an event tells when.
@@ -190,6 +212,11 @@ impl WireExchange {
         if !self.exchange.answer.is_finished() {
             self.driven.after(|| self.exchange.abort());
         }
+    }
+
+    /// The request has a valid key: its connection does not count among those of strangers any more.
+    fn recognise(&self) {
+        self.driven.lock().recognise(&self.exchange);
     }
 
     #[getter]

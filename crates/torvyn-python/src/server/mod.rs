@@ -25,7 +25,7 @@ const MESSAGE: u8 = 4;
 pub struct Driven(Mutex<Server>);
 
 impl Driven {
-    fn lock(&self) -> MutexGuard<'_, Server> {
+    pub fn lock(&self) -> MutexGuard<'_, Server> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,7 +52,7 @@ impl WireServer {
     /// Takes a listening socket, by its descriptor, and the certificate and key as PEM.
     #[new]
     #[pyo3(signature = (fd, *, max_body_bytes, max_bodies_bytes, body_timeout_s, head_timeout_s, keep_alive_s,
-                        max_connections, max_connections_per_address, max_streams, tls=None))]
+                        max_connections, max_unknown, max_unknown_per_address, has_keys, max_streams, tls=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         fd: RawFd,
@@ -62,7 +62,9 @@ impl WireServer {
         head_timeout_s: f64,
         keep_alive_s: f64,
         max_connections: usize,
-        max_connections_per_address: usize,
+        max_unknown: usize,
+        max_unknown_per_address: usize,
+        has_keys: bool,
         max_streams: u32,
         tls: Option<(Vec<u8>, Vec<u8>)>,
     ) -> PyResult<Self> {
@@ -79,7 +81,9 @@ impl WireServer {
             head_timeout: Duration::from_secs_f64(head_timeout_s),
             keep_alive: Duration::from_secs_f64(keep_alive_s),
             max_connections,
-            max_connections_per_address,
+            max_unknown,
+            max_unknown_per_address,
+            has_keys,
             max_streams,
             tls,
         };
@@ -115,9 +119,17 @@ impl WireServer {
         Ok((list, due_s))
     }
 
-    #[getter]
-    fn connections(&self) -> usize {
-        self.driven.lock().connections()
+    /// Connections that are open, that brought a valid key, that were closed to make room, that found no room.
+    fn counts(&self) -> (usize, usize, u64, u64) {
+        let counts = self.driven.lock().counts();
+        (counts.open, counts.known, counts.evicted, counts.refused)
+    }
+
+    /// Another certificate and key, as PEM, for connections from now on.
+    fn set_tls(&self, chain: &[u8], key: &[u8]) -> PyResult<()> {
+        let config = server_config(chain, key).map_err(PyValueError::new_err)?;
+        self.driven.lock().set_tls(config);
+        Ok(())
     }
 
     /// Accepts no more connections; open ones end when their requests are answered.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use torvyn_frames::{Framing, Kind};
 use torvyn_stream::{
-    Call, ContentType, Element, Emission, ErrorKind, Outbox, Payload, Stage, StageError, Step,
+    Call, ContentType, Delivery, Element, Emission, ErrorKind, Outbox, Payload, Stage, StageError, Step,
 };
 
 use crate::element::convert::{attributes_of, component_error};
@@ -83,8 +83,7 @@ impl Stage for FrameStage {
                 len: self.buffer.len() as u32,
                 content_type: self.content_type,
                 companion: None,
-                keep: false,
-                port: 0,
+                delivery: Delivery::default(),
             });
         }
         Ok(Step::Done)

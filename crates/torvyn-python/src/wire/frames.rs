@@ -108,7 +108,7 @@ impl FrameEncoder {
         seq: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let write = self.line.text_writer(text, index, kind, logprobs, seq)?;
-        Ok(written(py, write))
+        Ok(write.map_or_else(|| PyBytes::new(py, b""), |write| written(py, write)))
     }
 
     /// A piece of a tool call: its index, id, name and arguments.
@@ -207,7 +207,7 @@ impl Line {
         Err(PyValueError::new_err(format!("choice {index} is out of range: the answer has {choices}")))
     }
 
-    /// Writes a frame with new text, when it is called.
+    /// Writes a frame with new text, when it is called; None if there is nothing to send.
     #[inline]
     pub fn text_writer<'a>(
         &'a self,
@@ -216,14 +216,14 @@ impl Line {
         kind: &str,
         logprobs: Option<&'a str>,
         seq: Option<u64>,
-    ) -> PyResult<impl FnOnce(&mut Vec<u8>) + 'a> {
+    ) -> PyResult<Option<impl FnOnce(&mut Vec<u8>) + 'a>> {
         let kind = kind_of(kind)?;
         let text = self.joined(text, index)?;
-        Ok(move |out: &mut Vec<u8>| {
-            if let Some(text) = text {
+        Ok(text.map(|text| {
+            move |out: &mut Vec<u8>| {
                 self.encoder.text(self.encoder.number(seq), index, kind, &text, logprobs, out);
             }
-        })
+        }))
     }
 
     /// The same for text of the first choice that is whole.

@@ -54,7 +54,7 @@ impl Edges {
             && !node.is_carrier
             && !self.tracks
             && counters.ledger.used_bytes() + bytes <= node.budget_bytes
-            && made.iter().all(|emission| emission.port == 0);
+            && made.iter().all(|emission| emission.delivery.port() == 0);
         let count = made.len() as u64;
         if !is_plain || !edge.queue.emplace_run(made, index as u16, node.next_sequence, now_ns) {
             return false;

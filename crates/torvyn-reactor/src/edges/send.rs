@@ -21,34 +21,44 @@ impl Edges {
         Ok(())
     }
 
-    /// Sends a component's output through port 0, as an element that its node pays for.
+    /// Sends a component's output through port 0, as an element that its node pays for. Leaves the emission empty.
     #[inline(always)]
     pub fn send_made(
         &mut self,
         node: &mut Node,
         index: usize,
-        emission: Emission,
+        emission: &mut Emission,
         sequence: u64,
         timestamp_ns: u64,
     ) -> Result<(), Failure> {
         self.charge(index, node, emission.len)?;
-        let mut emission = emission;
         if let Some([only]) = node.ports.first().map(|edges| &**edges)
             && node.backlog.is_empty()
         {
             let edge = &mut self.list[usize::from(*only)];
-            if edge.accepts == Accepts::All {
-                match edge.queue.emplace(emission, index as u16, sequence, timestamp_ns) {
-                    Ok(()) => {
-                        self.shared.nodes[index].emitted.add(1);
-                        return Ok(());
-                    }
-                    Err(back) => emission = back,
-                }
+            if edge.accepts == Accepts::All
+                && edge.queue.emplace(emission, index as u16, sequence, timestamp_ns)
+            {
+                self.shared.nodes[index].emitted.add(1);
+                return Ok(());
             }
         }
-        let element = Element::made(emission, index as u16, sequence, timestamp_ns);
-        self.send(node, index, 0, element)
+        self.send_whole(node, index, 0, emission, sequence, timestamp_ns)
+    }
+
+    /// The same for an output that does not simply enter one queue, and is paid for.
+    #[inline(never)]
+    fn send_whole(
+        &mut self,
+        node: &mut Node,
+        index: usize,
+        port: u16,
+        emission: &mut Emission,
+        sequence: u64,
+        timestamp_ns: u64,
+    ) -> Result<(), Failure> {
+        let element = Element::made(emission.take(), index as u16, sequence, timestamp_ns);
+        self.send(node, index, port, element)
     }
 
     /// Sends a component's output through the port that it names.
@@ -57,19 +67,18 @@ impl Edges {
         &mut self,
         node: &mut Node,
         index: usize,
-        emission: Emission,
+        emission: &mut Emission,
         sequence: u64,
         timestamp_ns: u64,
     ) -> Result<(), Failure> {
-        let Some(port) = node.port_ids.iter().position(|id| *id == emission.port) else {
+        let Some(port) = node.port_ids.iter().position(|id| *id == emission.delivery.port()) else {
             if let Some(receipt) = emission.payload.receipt() {
                 receipt.abandon();
             }
             return Err(unknown_port(index, node));
         };
         self.charge(index, node, emission.len)?;
-        let element = Element::made(emission, index as u16, sequence, timestamp_ns);
-        self.send(node, index, port as u16, element)
+        self.send_whole(node, index, port as u16, emission, sequence, timestamp_ns)
     }
 
     /// Feeds the caller's emission into the entry; the first node pays. What does not fit is returned.

@@ -1,11 +1,14 @@
 //! Acknowledgements inside a flow: outputs carry the receipts of the elements that they were made from, and sources
 //! are told, in order, how many of their elements are settled. A flow that tracks none runs nothing of this.
 
-use torvyn_stream::{Element, Emission, Receipt};
+use torvyn_stream::{AckLog, Element, Emission, Receipt};
 
 use crate::blueprint::Role;
 use crate::core::Core;
-use crate::node::{Phase, Worker};
+use crate::edges::Edges;
+use crate::node::{Node, Phase, Worker};
+use crate::shared_state::Failure;
+use crate::turn::verdict::send_untracked;
 
 /// The emission with a receipt.
 pub(super) fn tracked(emission: Emission, receipt: Option<Receipt>) -> Emission {
@@ -15,9 +18,38 @@ pub(super) fn tracked(emission: Emission, receipt: Option<Receipt>) -> Emission 
     }
 }
 
+/// Sends an output with a receipt: the one of its input, or a new one of a source.
+pub(super) fn send_tracked(
+    edges: &mut Edges,
+    node: &mut Node,
+    index: usize,
+    emission: &mut Emission,
+    receipt: Option<Receipt>,
+    now_ns: u64,
+) -> Result<(), Failure> {
+    if node.ports.is_empty() {
+        return Ok(());
+    }
+    let receipt = receipt.or_else(|| node.acks.as_ref().and_then(AckLog::issue));
+    send_untracked(edges, node, index, &mut tracked(emission.take(), receipt), now_ns)
+}
+
 impl Core {
+    /// Sends what is in the outbox with the receipt of the call. `element` is its input.
+    pub(super) fn send_outbox_tracked(
+        &mut self,
+        index: usize,
+        element: Option<&Element>,
+    ) -> Result<(), Failure> {
+        let receipt = self.output_receipt(index, element);
+        let node = &mut self.nodes[index];
+        self.outbox.made.iter_mut().try_for_each(|emission| {
+            send_tracked(&mut self.edges, node, index, emission, receipt.clone(), self.now_ns)
+        })
+    }
+
     /// The receipt for the outputs of a call. `element` is its input.
-    pub(super) fn output_receipt(&mut self, index: usize, element: Option<&Element>) -> Option<Receipt> {
+    fn output_receipt(&mut self, index: usize, element: Option<&Element>) -> Option<Receipt> {
         let node = &mut self.nodes[index];
         match node.role {
             Role::Source | Role::Sink => None,

@@ -67,7 +67,7 @@ impl Core {
         emission = tracked(emission, Receipt::group(receipts));
         self.edges.release(element);
         let node = &mut self.nodes[index];
-        let sent = self.edges.send_made(node, index, emission, sequence, timestamp_ns);
+        let sent = self.edges.send_made(node, index, &mut emission, sequence, timestamp_ns);
         let counters = &self.edges.shared.nodes[index];
         if is_over_budget(&sent) { &counters.failed } else { &counters.passed }.add(replaced);
         sent

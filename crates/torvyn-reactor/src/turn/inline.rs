@@ -11,6 +11,16 @@ use crate::turn::verdict::note_stamp;
 
 impl Core {
     pub(super) fn run_inline(&mut self, index: usize) -> Result<usize, Failure> {
+        let is_plain = self.nodes[index].is_plain;
+        let mut done =
+            if is_plain { self.take_inputs::<true>(index)? } else { self.take_inputs::<false>(index)? };
+        done += usize::from(self.tick(index)?);
+        Ok(done + usize::from(self.finish_if_ended(index)?))
+    }
+
+    /// Calls the stage as long as elements wait and its outputs have room. What a plain node never needs is decided
+    /// here, not for each element.
+    fn take_inputs<const IS_PLAIN: bool>(&mut self, index: usize) -> Result<usize, Failure> {
         let mut done = 0;
         // The free capacity is looked up again only when the last value has been used up.
         let mut room = 0;
@@ -36,7 +46,7 @@ impl Core {
                 (done, room) = (done + 1, 0);
                 continue;
             }
-            if node.takes_batches && !node.answers.is_empty() {
+            if !IS_PLAIN && !node.answers.is_empty() {
                 self.conclude_answer(index)?;
                 (done, room) = (done + 1, 0);
                 continue;
@@ -46,16 +56,17 @@ impl Core {
             if node.phase == Phase::Flushing {
                 break;
             }
-            let tells_input = node.tells_input;
-            if node.takes_batches
-                && !tells_input
+            if !IS_PLAIN
+                && node.takes_batches
+                && !node.tells_input
                 && let Some(settled) = self.run_batch(index, input, room)?
             {
                 (done, room) = (done + settled, 0);
                 continue;
             }
-            let Worker::Inline(stage) = &mut self.nodes[index].worker else { break };
-            if tells_input {
+            let node = &mut self.nodes[index];
+            let Worker::Inline(stage) = &mut node.worker else { break };
+            if !IS_PLAIN && node.tells_input {
                 stage.set_input(self.edges.list[input].input);
             }
             // The element is processed in place and moves once, to its destination.
@@ -89,7 +100,7 @@ impl Core {
                         note_stamp(&mut self.nodes[index], element, true);
                     }
                     self.count_done(index, true, 1);
-                    if self.edges.tracks {
+                    if !IS_PLAIN && self.edges.tracks {
                         self.absorb_front(index, input);
                     }
                     self.edges.release_front(input);
@@ -101,8 +112,7 @@ impl Core {
                 }
             }
         }
-        done += usize::from(self.tick(index)?);
-        Ok(done + usize::from(self.finish_if_ended(index)?))
+        Ok(done)
     }
 
     /// Repeats a failed call when its time has come. False: not yet.
@@ -141,15 +151,16 @@ impl Core {
     /// Calls a stage whose time has come. False: there is none, or its outputs have no room, or its state has just been
     /// saved and is about to become durable.
     pub(super) fn tick(&mut self, index: usize) -> Result<bool, Failure> {
-        if self.is_cut(index) {
+        let node = &self.nodes[index];
+        let Worker::Inline(stage) = &node.worker else { return Ok(false) };
+        if node.phase != Phase::Running || stage.due().is_none_or(|due| due > self.now_ns) {
+            return Ok(false);
+        }
+        if self.edges.free_slots(node) == 0 || self.is_cut(index) {
             return Ok(false);
         }
         let node = &mut self.nodes[index];
-        let room = self.edges.free_slots(node);
         let Worker::Inline(stage) = &mut node.worker else { return Ok(false) };
-        if node.phase != Phase::Running || room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
-            return Ok(false);
-        }
         let counters = &self.edges.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
         // A stage that paused with an alarm has nothing else that resumes it.

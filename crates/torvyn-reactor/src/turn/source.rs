@@ -3,7 +3,7 @@
 use torvyn_stream::{Call, Pull};
 
 use crate::core::Core;
-use crate::node::{Phase, Stamp, Worker};
+use crate::node::{Phase, Worker};
 use crate::offload::Task;
 use crate::shared_state::Failure;
 use crate::trace::CallOutcome;
@@ -16,24 +16,31 @@ impl Core {
         }
         // Elements drained since the last call may end the back-pressure.
         self.tell_pressure(index);
-        let mut done = 0;
         // A flow with batches may use more than its credit at once, and makes up for it in later turns.
         let credit = if self.takes_batches { i64::MAX } else { self.credit_elements.max(1) };
         let batch = i64::from(self.batch).min(credit) as usize;
-        let began_ns = if self.takes_batches { self.clock.now_ns() } else { 0 };
+        let done = if self.nodes[index].pulls_many && self.tracer.is_none() {
+            self.pull_batches(index, batch)?
+        } else if self.takes_batches {
+            let began_ns = self.clock.now_ns();
+            let done = self.pull_elements(index, batch)?;
+            self.pull_ns += self.clock.now_ns().saturating_sub(began_ns);
+            done
+        } else {
+            self.pull_elements(index, batch)?
+        };
+        self.tell_pressure(index);
+        Ok(done)
+    }
+
+    /// Pulls at most `batch` elements, one per call.
+    fn pull_elements(&mut self, index: usize, batch: usize) -> Result<usize, Failure> {
+        let is_carrier = self.nodes[index].is_carrier;
+        let mut done = 0;
         let mut room = 0;
         while done < batch {
             if room == 0 || !self.nodes[index].backlog.is_empty() {
                 room = if self.may_pull(index) { self.edges.free_slots(&self.nodes[index]) } else { break };
-            }
-            if self.nodes[index].pulls_many && self.tracer.is_none() {
-                let pulled = self.pull_many(index, room.min(batch - done))?;
-                done += pulled.count;
-                room = 0;
-                if pulled.is_short {
-                    break;
-                }
-                continue;
             }
             // With a limit, every pull is checked against it.
             room = if self.edges.shared.limit() == u64::MAX { room - 1 } else { 0 };
@@ -43,29 +50,26 @@ impl Core {
             let counters = &self.edges.shared.nodes[index];
             let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
             let started = if self.timed { self.clock.now_ns() } else { 0 };
-            let pulled = stage.pull(call);
+            let mut pulled = stage.pull(call);
             if self.timed {
                 let sequence = node.next_sequence;
                 self.record(index, sequence, started, CallOutcome::Pulled);
             }
             done += 1;
             match pulled {
-                Ok(Pull::Restored { emission, sequence, timestamp_ns }) => {
-                    let node = &mut self.nodes[index];
-                    node.stamp = Stamp { sequence, timestamp_ns, attributes: None };
-                    send_one(&mut self.edges, node, index, emission, None, self.now_ns)?;
-                    if !node.backlog.is_empty() {
-                        room = 0;
-                    }
-                }
-                Ok(Pull::Ready(emission)) => {
-                    self.pulled += 1;
-                    if self.edges.shared.has_requests() {
-                        self.obey_source(index)?;
-                        room = 0;
+                Ok(Pull::Ready(ref mut emission)) => {
+                    let mut time_ns = self.now_ns;
+                    if is_carrier {
+                        time_ns = self.restore_stamp(index);
+                    } else {
+                        self.pulled += 1;
+                        if self.edges.shared.has_requests() {
+                            self.obey_source(index)?;
+                            room = 0;
+                        }
                     }
                     let node = &mut self.nodes[index];
-                    send_one(&mut self.edges, node, index, emission, None, self.now_ns)?;
+                    send_one(&mut self.edges, node, index, emission, time_ns)?;
                     // There was capacity in elements, but not in bytes.
                     if !node.backlog.is_empty() {
                         room = 0;
@@ -87,11 +91,17 @@ impl Core {
                 }
             }
         }
-        if self.takes_batches && !self.nodes[index].pulls_many {
-            self.pull_ns += self.clock.now_ns().saturating_sub(began_ns);
-        }
-        self.tell_pressure(index);
         Ok(done)
+    }
+
+    /// The next element keeps the number and the time that it had before it left the process. Returns the time.
+    #[cold]
+    fn restore_stamp(&mut self, index: usize) -> u64 {
+        let node = &mut self.nodes[index];
+        let Worker::Inline(stage) = &node.worker else { return self.now_ns };
+        let (sequence, timestamp_ns) = stage.restored_stamp();
+        node.next_sequence = sequence;
+        timestamp_ns
     }
 
     pub(super) fn may_pull(&mut self, index: usize) -> bool {

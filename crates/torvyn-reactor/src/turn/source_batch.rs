@@ -7,16 +7,30 @@ use crate::node::Worker;
 use crate::shared_state::Failure;
 use crate::turn::verdict::send_one;
 
-pub(super) struct Pulled {
+struct Pulled {
     /// What counts against the turn: at least one, unless the source has nothing.
-    pub count: usize,
+    count: usize,
     /// Nothing more can be pulled now.
-    pub is_short: bool,
+    is_short: bool,
 }
 
 impl Core {
+    /// Pulls at most `batch` elements, as many per call as there is room for.
+    pub(super) fn pull_batches(&mut self, index: usize, batch: usize) -> Result<usize, Failure> {
+        let mut done = 0;
+        while done < batch && self.may_pull(index) {
+            let room = self.edges.free_slots(&self.nodes[index]);
+            let pulled = self.pull_many(index, room.min(batch - done))?;
+            done += pulled.count;
+            if pulled.is_short {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
     /// Pulls at most `most` elements and sends them.
-    pub(super) fn pull_many(&mut self, index: usize, most: usize) -> Result<Pulled, Failure> {
+    fn pull_many(&mut self, index: usize, most: usize) -> Result<Pulled, Failure> {
         let node = &mut self.nodes[index];
         let is_counted = !node.is_carrier;
         let left = self.edges.shared.limit().saturating_sub(self.pulled);
@@ -37,8 +51,7 @@ impl Core {
         self.pulled += if is_counted { count as u64 } else { 0 };
         self.send_pulled(index)?;
         match outcome {
-            // A carrier returns its elements one by one.
-            Ok(None | Some(Pull::Ready(_) | Pull::Restored { .. })) => {}
+            Ok(None | Some(Pull::Ready(_))) => {}
             Ok(Some(Pull::Pending(until))) => {
                 self.nodes[index].pending = Some(until);
                 return Ok(Pulled { count, is_short: true });
@@ -62,16 +75,17 @@ impl Core {
         }
         let last = if has_requests { made.pop() } else { None };
         let mut result = Ok(());
-        for emission in made.drain(..) {
+        for emission in &mut made {
             let node = &mut self.nodes[index];
-            let sent = send_one(&mut self.edges, node, index, emission, None, self.now_ns);
+            let sent = send_one(&mut self.edges, node, index, emission, self.now_ns);
             result = result.and(sent);
         }
+        made.clear();
         self.outbox.made = made;
-        if let Some(emission) = last {
+        if let Some(mut emission) = last {
             self.obey_source(index)?;
             let node = &mut self.nodes[index];
-            result = result.and(send_one(&mut self.edges, node, index, emission, None, self.now_ns));
+            result = result.and(send_one(&mut self.edges, node, index, &mut emission, self.now_ns));
         }
         result
     }

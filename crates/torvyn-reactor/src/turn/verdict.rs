@@ -1,14 +1,14 @@
 //! What a call returned becomes what happens next: pass, drop, replace, block, sequence numbers. The same for inline and
 //! offloaded stages.
 
-use torvyn_stream::{AckLog, Element, Emission, End, Receipt, StageError, Step};
+use torvyn_stream::{Element, Emission, End, StageError, Step};
 
 use crate::blueprint::Role;
 use crate::core::Core;
 use crate::edges::{Edges, over_budget};
 use crate::node::{Node, Phase};
 use crate::shared_state::{Failure, FailureKind};
-use crate::turn::acknowledgement::tracked;
+use crate::turn::acknowledgement::send_tracked;
 
 impl Core {
     /// Concludes one call. `element` is its input; its outputs are in the outbox.
@@ -106,21 +106,17 @@ impl Core {
     #[inline]
     pub(super) fn send_made(&mut self, index: usize, element: Option<Element>) -> Result<(), Failure> {
         let made_nothing = self.outbox.made.is_empty();
-        let receipt = if self.edges.tracks { self.output_receipt(index, element.as_ref()) } else { None };
         let node = &mut self.nodes[index];
         if let Some(element) = &element {
             note_stamp(node, element, made_nothing);
         }
-        let result = if self.outbox.made.len() <= 1 {
-            self.outbox.made.pop().map_or(Ok(()), |emission| {
-                send_one(&mut self.edges, node, index, emission, receipt, self.now_ns)
-            })
+        let result = if self.edges.tracks {
+            self.send_outbox_tracked(index, element.as_ref())
         } else {
-            let mut made = self.outbox.made.drain(..);
-            made.try_for_each(|emission| {
-                send_one(&mut self.edges, node, index, emission, receipt.clone(), self.now_ns)
-            })
+            let mut made = self.outbox.made.iter_mut();
+            made.try_for_each(|emission| send_untracked(&mut self.edges, node, index, emission, self.now_ns))
         };
+        self.outbox.made.clear();
         if let Some(element) = element {
             if is_over_budget(&result) {
                 self.edges.shared.nodes[index].failed.add(1);
@@ -200,24 +196,34 @@ pub(crate) fn note_stamp(node: &mut Node, element: &Element, made_nothing: bool)
     }
 }
 
+/// Sends an output of a source.
 #[inline(always)]
 pub(crate) fn send_one(
     edges: &mut Edges,
     node: &mut Node,
     index: usize,
-    emission: Emission,
-    receipt: Option<Receipt>,
+    emission: &mut Emission,
+    now_ns: u64,
+) -> Result<(), Failure> {
+    if edges.tracks {
+        return send_tracked(edges, node, index, emission, None, now_ns);
+    }
+    send_untracked(edges, node, index, emission, now_ns)
+}
+
+/// Sends an output as it is, numbered by the node's role.
+#[inline(always)]
+pub(crate) fn send_untracked(
+    edges: &mut Edges,
+    node: &mut Node,
+    index: usize,
+    emission: &mut Emission,
     now_ns: u64,
 ) -> Result<(), Failure> {
     if node.ports.is_empty() {
         return Ok(());
     }
-    let mut emission = emission;
-    if edges.tracks {
-        emission = tracked(emission, receipt.or_else(|| node.acks.as_ref().and_then(AckLog::issue)));
-    }
     let (sequence, timestamp_ns) = match node.role {
-        Role::Source if node.is_carrier => (node.stamp.sequence, node.stamp.timestamp_ns),
         Role::Source => (node.next_sequence, now_ns),
         Role::Aggregator => (node.next_sequence, node.stamp.timestamp_ns),
         // A guard also sends text of earlier elements, with their own attributes or none.
@@ -230,7 +236,7 @@ pub(crate) fn send_one(
         }
     };
     node.next_sequence += 1;
-    if emission.port != 0 {
+    if emission.delivery.port() != 0 {
         return edges.send_to_port(node, index, emission, sequence, timestamp_ns);
     }
     edges.send_made(node, index, emission, sequence, timestamp_ns)

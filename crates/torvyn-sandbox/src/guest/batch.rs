@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use torvyn_stream::{
-    Answers, Batch, Call, ContentName, CopyReason, Element, Emission, ErrorKind, Outbox, Payload, Pull,
-    StageError, Step,
+    Answers, Batch, Call, ContentName, CopyReason, Delivery, Element, Emission, ErrorKind, Outbox, Payload,
+    Pull, StageError, Step,
 };
 use wasmtime::component::{Resource, TypedFunc};
 
@@ -308,7 +308,7 @@ impl GuestStage {
             let bare = emission.payload.bare();
             (emission.payload, emission.content_type) = bare.named(parse_name(&name)?);
         }
-        emission.keep = detail.keep;
+        emission.delivery = Delivery::kept_if(detail.keep);
         if let Some(attributes) = detail.attributes {
             let host = self.instance()?.store.data_mut();
             let made = host.companion_of(&attributes).map_err(|error| broken(&format!("{error:#}")))?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use torvyn_stream::{
-    Call, ContentName, ContentType, Element, Emission, End, ErrorKind, Outbox, StageError, Step,
+    Call, ContentName, ContentType, Delivery, Element, Emission, End, ErrorKind, Outbox, StageError, Step,
 };
 use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
 
@@ -251,8 +251,8 @@ impl GuestStage {
         if let Some(charge) = readable.charge.filter(|charge| charge.bytes() > FREE_BYTES) {
             payload = payload.charged(charge);
         }
-        let (len, companion, keep) = (readable.len, readable.companion, readable.keep);
-        Ok(Emission { payload, len, content_type, companion, keep, port: 0 })
+        let (len, companion, delivery) = (readable.len, readable.companion, Delivery::kept_if(readable.keep));
+        Ok(Emission { payload, len, content_type, companion, delivery })
     }
 
     /// The name of an element's content type, for the guest. Most elements have the type of the one before.

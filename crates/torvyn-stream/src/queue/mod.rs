@@ -160,22 +160,16 @@ impl Queue {
         self.refuse(element)
     }
 
-    /// Builds an element in its slot if it fits; otherwise returns the emission.
+    /// Builds an element in its slot if it fits, and leaves the emission empty. False: it does not fit.
     #[inline(always)]
-    pub fn emplace(
-        &mut self,
-        emission: Emission,
-        owner: u16,
-        sequence: u64,
-        timestamp_ns: u64,
-    ) -> Result<(), Emission> {
+    pub fn emplace(&mut self, emission: &mut Emission, owner: u16, sequence: u64, timestamp_ns: u64) -> bool {
         let len = emission.len as usize;
         if !self.fits(len) {
-            return Err(emission);
+            return false;
         }
         self.slots.emplace(emission, owner, sequence, timestamp_ns);
         self.note_put(1, len);
-        Ok(())
+        true
     }
 
     #[cold]

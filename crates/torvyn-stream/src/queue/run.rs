@@ -31,9 +31,10 @@ impl Queue {
         if fitting < made.len() {
             return false;
         }
-        for (sequence, emission) in (first_sequence..).zip(made.drain(..)) {
+        for (sequence, emission) in (first_sequence..).zip(made.iter_mut()) {
             self.slots.emplace(emission, owner, sequence, timestamp_ns);
         }
+        made.clear();
         self.note_put(fitting, bytes);
         true
     }

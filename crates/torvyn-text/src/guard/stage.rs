@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use torvyn_stream::{Call, Element, Emission, ErrorKind, Foreign, Outbox, Stage, StageError, Step};
+use torvyn_stream::{Call, Delivery, Element, Emission, ErrorKind, Foreign, Outbox, Stage, StageError, Step};
 
 use super::order::{Address, GuardedTexts, Passage};
 use super::pending_element::Divisible;
@@ -48,8 +48,7 @@ impl Kept {
             len: copy.len,
             content_type: copy.content_type,
             companion: element.companion.as_ref().and_then(Foreign::inherit),
-            keep: element.keep(),
-            port: 0,
+            delivery: Delivery::kept_if(element.keep()),
         })
     }
 }

@@ -38,7 +38,7 @@ pub async fn connect(
     line.send_at_once();
     let socket = Socket::new(line);
     if !origin.is_tls {
-        return Ok(Transport::Plain(socket));
+        return Ok(Transport::plain(socket));
     }
     let name =
         ServerName::try_from(origin.host.clone()).map_err(|error| ClientError::Tls(error.to_string()))?;
@@ -46,7 +46,7 @@ pub async fn connect(
     let opening = TlsConnector::from(config).connect(name, socket);
     let stream = within(handle, limit, opening).await.ok_or(ClientError::ConnectTimeout)?;
     let stream = stream.map_err(|error| ClientError::Tls(error.to_string()))?;
-    Ok(Transport::Tls(Box::new(stream.into())))
+    Ok(Transport::tls(stream.into()))
 }
 
 /// Connects to several addresses, each a moment after the one before it or when that one has failed.

@@ -16,6 +16,7 @@ from torvyn.cli.screen import Screen
 from torvyn.cli.target import duration_s
 from torvyn.errors import UsageError
 from torvyn.manifest.schema.tables import PRIORITIES
+from torvyn.transport.access.key_record import ADMIN, SCOPES
 
 if TYPE_CHECKING:
     from torvyn.errors import Diagnostic
@@ -72,6 +73,11 @@ def command() -> None:
     "--priority",
     type=click.Choice(PRIORITIES),
     help="The highest priority of its requests, and their default.",
+)
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    help="`admin` may also read /metrics and /flows, which show the requests of all keys.",
 )
 @click.option(
     "--expires", metavar="DURATION", help="How long the key is valid, such as 12h or 30d."
@@ -228,6 +234,7 @@ def _fields(record: KeyRecord) -> dict[str, Any]:
         "requests_per_minute": record.requests_per_minute,
         "tokens_per_second": record.tokens_per_second,
         "priority": record.priority,
+        "scope": record.scope or SCOPES[0],
     }
 
 
@@ -242,5 +249,6 @@ def _row(record: KeyRecord) -> tuple[str, ...]:
         if value is not None
     ]
     limits += [record.priority] if record.priority else []
+    limits += [ADMIN] if record.scope == ADMIN else []
     dates = (record.created[:10], (record.expires or "never")[:16])
     return record.name, record.tenant, record.id, *dates, ", ".join(limits) or "none"

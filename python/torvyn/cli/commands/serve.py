@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,9 @@ DEFAULT = "Torvyn.toml"
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="The number of processes; only 1 is supported.",
+    help="The number of processes that share the port. With several, streams cannot be stateful.",
 )
+@click.option("--worker", metavar="N/COUNT", hidden=True)
 @click.option(
     "--allow-public-without-keys",
     "is_public",
@@ -70,6 +72,7 @@ def command(
     manifest: str | None,
     engines: tuple[str, ...],
     workers: int,
+    worker: str | None,
     is_public: bool,
     settings: tuple[str, ...],
     **flags: str | None,
@@ -84,10 +87,8 @@ def command(
     from torvyn.link.defaults import telemetry_plan
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
-    from torvyn.transport.listener.server import require_one_worker
     from torvyn.transport.services import of_engines, of_plans
 
-    require_one_worker(workers)
     overrides = setting_pairs(settings)
     overrides |= {f"serve.{name}": value for name, value in flags.items() if value is not None}
     linker = _linker(manifest, engines, overrides)
@@ -102,6 +103,10 @@ def command(
     ):
         # Invalid settings are reported before a model is loaded.
         server = _server_settings(screen, file, values)
+        if worker is not None:
+            server = _divided(server, worker)
+        elif workers > 1:
+            return _serve_workers(screen, workers, server, list(plans or engines or ("local",)))
         services = of_plans(plans) if plans else of_engines(engines or ("local",))
         telemetry = telemetry_plan(values, Path(file.file).parent)
         return _serve(screen, services, server, telemetry)
@@ -163,7 +168,7 @@ def _serve(
         application.sessions.open()
         number = serve(
             application,
-            lambda server: _say_ready(screen, server, services, bool(settings.keys)),
+            lambda server: _say_serving(screen, server, list(services), settings),
             lambda: _say_ending(screen, len(application.running.calls), settings.shutdown_grace_s),
         )
     finally:
@@ -171,28 +176,61 @@ def _serve(
             service.close()
         if tracer is not None:
             tracer.close()
+    if settings.share.is_whole:
+        screen.info("[torvyn] Server stopped.")
+    return TERMINATED if number == signal.SIGTERM else INTERRUPTED
+
+
+def _divided(settings: ServerSettings, worker: str) -> ServerSettings:
+    from torvyn.transport.workers.share import Share, divided
+
+    return divided(settings, Share.parse(worker))
+
+
+def _serve_workers(screen: Screen, count: int, settings: ServerSettings, flows: list[str]) -> int:
+    from torvyn.transport.workers.parent_process import run_workers
+    from torvyn.transport.workers.share import check_shareable
+
+    check_shareable(settings)
+    number, status = run_workers(
+        [sys.executable, "-m", "torvyn", *sys.argv[1:]],
+        count,
+        settings,
+        lambda url, pids: _say_ready(screen, url, flows, settings, workers=pids),
+        lambda: screen.info("", f"[torvyn] Shutting down {count} workers."),
+    )
+    if not number:
+        return status
     screen.info("[torvyn] Server stopped.")
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
 
 
-def _say_ready(
-    screen: Screen, server: Server, services: dict[str, Service], has_keys: bool = False
+def _say_serving(
+    screen: Screen, server: Server, flows: list[str], settings: ServerSettings
 ) -> None:
-    names, url = ", ".join(f"`{name}`" for name in services), server.url
-    screen.info(f"[torvyn] Serving {names} at {url}")
-    record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
-    if server.grpc is not None:
-        screen.info(f"[torvyn] gRPC at {server.grpc.address}")
-        record["grpc"] = server.grpc.address
-    curl = _curl(url, services) + (' -H "Authorization: Bearer $KEY"' if has_keys else "")
+    if not settings.share.is_whole:
+        return  # The parent says it for all of them.
+    grpc = {} if server.grpc is None else {"grpc": server.grpc.address}
+    _say_ready(screen, server.url, flows, settings, **grpc)
+
+
+def _say_ready(
+    screen: Screen, url: str, flows: list[str], settings: ServerSettings, **more: Any
+) -> None:
+    names = ", ".join(f"`{name}`" for name in flows)
+    workers = f" with {len(more['workers'])} workers" if "workers" in more else ""
+    screen.info(f"[torvyn] Serving {names} at {url}{workers}")
+    record: dict[str, Any] = {"event": "serving", "url": url, "flows": flows, **more}
+    if "grpc" in more:
+        screen.info(f"[torvyn] gRPC at {more['grpc']}")
+    curl = _curl(url, flows) + (' -H "Authorization: Bearer $KEY"' if settings.keys else "")
     screen.info("", f"Open {url} in a browser, or try:", "", curl, "")
     if screen.is_json:
         screen.document(record, indent=None)
 
 
-def _curl(url: str, services: dict[str, Service]) -> str:
-    name = next(iter(services))
-    body = f'{{"flow": "{name}", "prompt": "Why is the sky blue?"}}'
+def _curl(url: str, flows: list[str]) -> str:
+    body = f'{{"flow": "{flows[0]}", "prompt": "Why is the sky blue?"}}'
     return f"  curl -N {url}/v1/streams -d '{body}'"
 
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from torvyn.components import GUARDS
-from torvyn.components.text_guard import Guard
 from torvyn.contract import End
 from torvyn.engine.answer.answer import FlowAccount
 from torvyn.engine.answer.choice_flow import ChoiceFlow
+from torvyn.engine.answer.flow_fit import is_guard, must_fit
 from torvyn.engine.delta import Delta, Piece
 from torvyn.engine.request import Request
-from torvyn.errors import LinkError
 from torvyn.protocol.frames import FinishReason, Kind
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow
-    from torvyn.link.plan import NodePlan
     from torvyn.reactor import Flow
 
 MakeFlow = Callable[[], "Flow"]
@@ -288,15 +285,10 @@ class AnswerFlows:
 
     def _prepare(self, flow: Flow) -> Flow:
         plan = flow.plan
-        if plan.head is None or plan.tail is None:
-            raise LinkError(
-                "engine.flow-unfit",
-                f"an answer cannot go through flow `{plan.name}`: it has its own source or sink",
-                hint="remove them: the engine is the source, and the reader is the sink",
-            )
+        must_fit(plan)
         flow.request_id = self._request_id
         self.are_offloaded = self.are_offloaded or any(node.run != "inline" for node in plan.nodes)
-        self._takes_all_kinds = all(_is_guard(node) for node in plan.nodes)
+        self._takes_all_kinds = all(is_guard(node) for node in plan.nodes)
         return flow
 
 
@@ -311,10 +303,3 @@ def _place(piece: Piece) -> tuple[int, Kind, bool]:
 def _reason(end: End | None) -> FinishReason:
     reason: Any = end.finish_reason if end is not None else "stop"
     return reason if reason in get_args(FinishReason) else "stop"
-
-
-def _is_guard(node: NodePlan) -> bool:
-    component = node.component
-    if component.kind == "object":
-        return isinstance(component.instance, Guard)
-    return component.kind == "builtin" and component.name in GUARDS

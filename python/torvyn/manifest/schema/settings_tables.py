@@ -161,6 +161,14 @@ SERVE: Final = Table(
             default=(),
             default_doc="none",
         ),
+        Key(
+            "cors",
+            "strings",
+            "Origins whose pages may use the server from a browser, such as `https://app.example`; "
+            "`*` for any, with `keys`.",
+            default=(),
+            default_doc="none",
+        ),
         duration("heartbeat", "A stream sends a heartbeat after this much silence.", 15.0),
         duration("write_timeout", "How long a client may stop reading a stream.", 30.0),
         duration(
@@ -173,10 +181,32 @@ SERVE: Final = Table(
             75.0,
         ),
         Key(
+            "max_connections",
+            "integer",
+            "Open connections. At the limit, the one that has been idle longest is closed.",
+            default_doc="twice `max_streams`, at least 1024",
+            minimum=1,
+            maximum=1_000_000,
+        ),
+        Key(
+            "max_connections_per_address",
+            "integer",
+            "Open connections of one address that have not sent a valid key.",
+            default_doc="half of `max_connections`",
+            minimum=1,
+            maximum=1_000_000,
+        ),
+        Key(
+            "reserved_connections",
+            "integer",
+            "Connections that only callers with a key can take, if keys are required.",
+            default_doc="a quarter of `max_connections`",
+            maximum=1_000_000,
+        ),
+        Key(
             "wire",
             "string",
-            "What carries the bytes: `granian`, or `native`, which is faster and has no WebSockets "
-            "yet.",
+            "What carries the bytes: `granian`, or `native`, which is faster.",
             default="granian",
             choices=WIRES,
         ),

@@ -2,6 +2,7 @@
 
 authentication  an API key to a caller
 host_check      the Host and Origin headers
+cors            pages of other origins
 caller          who sent a request
 keyring         the API keys in force
 key_file        the API keys on disk, as hashes

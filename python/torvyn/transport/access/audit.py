@@ -35,6 +35,10 @@ class Audit:
         self._rejections = RateLimiter()
         self._suppressed = 0
 
+    def reopen(self) -> None:
+        """Opens the audit file again. If that fails, the open one stays, and this raises."""
+        self._log.reopen(_unwritable)
+
     def used(self, caller: Caller, **context: Any) -> None:
         """A request was accepted. Nothing is logged on a server without keys."""
         if self._log.is_enabled and caller.key:

@@ -26,7 +26,9 @@ class Authenticator:
     ) -> None:
         self.limits = KeyLimits(clock)
         self.audit = Audit(settings.audit, settings.audit_file, clock)
-        self._keyring = Keyring(Path(settings.keys), clock) if settings.keys else None
+        self._keyring: Keyring | None = None
+        if settings.keys:
+            self._keyring = Keyring(Path(settings.keys), clock, settings.share)
 
     @property
     def has_keys(self) -> bool:
@@ -51,6 +53,18 @@ class Authenticator:
             raise _unauthorized("key-expired", "the API key has expired")
         self.audit.used(caller, **context)
         return caller
+
+    def require_admin(self, caller: Caller, **context: Any) -> None:
+        """Raises a rejection unless the caller may see what the server does for others."""
+        if caller.is_admin:
+            return
+        self.audit.refused("transport.key-not-admin", caller.key[:8], **context)
+        raise Rejection(
+            403,
+            "transport.key-not-admin",
+            f"the API key `{caller.name}` may not see what the server does for others",
+            hint="`torvyn keys add NAME --scope admin` creates a key that may",
+        )
 
     def enter(self, caller: Caller) -> AbstractContextManager[None]:
         """Use in a `with` statement: one stream of the key, within its limits. Raises a rejection,

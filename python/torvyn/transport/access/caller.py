@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Callers see only the streams of their own tenant. A limit of None means unlimited."""
+    """Callers use only the streams of their own tenant. A limit of None means unlimited."""
 
     name: str = ""
     tenant: str = ""
@@ -21,7 +21,9 @@ class Caller:
     tokens_per_second: float | None = None
     expires_s: float | None = None
     """In seconds since the epoch."""
+    is_admin: bool = False
+    """Sees what the server does for all tenants."""
 
 
-ANYONE: Final = Caller()
+ANYONE: Final = Caller(is_admin=True)
 """Every caller of a server without API keys."""

@@ -2,7 +2,7 @@
 
 A web page can make its visitor's browser send requests to a server on the same machine, and with a
 host name that points there it can even read the answers. So `Host` must be a local or configured
-name, and requests of a page must come from a page of this server. There is no CORS.
+name, and requests of a page must come from a page of this server, or of an origin in `cors`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from torvyn.errors import UsageError
+from torvyn.transport.access.cors import Cors
 from torvyn.transport.rejection import Rejection
 
 ANY: Final = "*"
@@ -19,7 +20,10 @@ _SAME_SITE: Final = ("same-origin", "none")
 
 
 class HostCheck:
-    def __init__(self, hosts: Iterable[str] = (), bound: str = "127.0.0.1") -> None:
+    def __init__(
+        self, hosts: Iterable[str] = (), bound: str = "127.0.0.1", cors: Cors | None = None
+    ) -> None:
+        self.cors = cors or Cors()
         names = {_name(host) for host in hosts}
         self._allows_any = ANY in names
         if not _is_any(bound):
@@ -38,7 +42,9 @@ class HostCheck:
             )
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2].lower() != host.lower():
-            raise _foreign(origin)
+            if not self.cors.allows(origin):
+                raise _foreign(origin)
+            return
         site = headers.get("sec-fetch-site", "none")
         if site not in _SAME_SITE and headers.get("sec-fetch-mode") != "navigate":
             raise _foreign(site)
@@ -54,7 +60,8 @@ def _foreign(origin: str) -> Rejection:
         403,
         "transport.origin-refused",
         f"the request comes from a page of another origin: {origin[:100]!r}",
-        hint="serve the page from this server, or send the request from a program",
+        hint="add the origin to `cors` of `[serve]`, serve the page from this server, or send the "
+        "request from a program",
     )
 
 

@@ -17,6 +17,9 @@ PREFIX: Final = "tvk_"
 _NAME: Final = re.compile(rf"(?!{PREFIX})[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _MAX: Final = 1_000_000_000
+ADMIN: Final = "admin"
+SCOPES: Final = ("inference", ADMIN)
+"""An admin key may also see what the server does for others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class KeyRecord:
     tokens_per_second: float | None = None
     priority: str | None = None
     """The highest priority of its requests."""
+    scope: str | None = None
+    """What it may do; None: requests of its own."""
 
     @property
     def id(self) -> str:
@@ -76,6 +81,8 @@ def _check(fields: Mapping[str, Any]) -> None:
         _check_number(name, label, fields.get(label))
     if fields.get("priority") not in (None, *PRIORITIES):
         raise ValueError(f"`priority` of `{name}` must be one of {', '.join(PRIORITIES)}")
+    if fields.get("scope") not in (None, *SCOPES):
+        raise ValueError(f"`scope` of `{name}` must be one of {', '.join(SCOPES)}")
 
 
 def _check_time(name: str, label: str, text: Any) -> None:

@@ -18,7 +18,8 @@ from torvyn.errors import TorvynError
 from torvyn.transport.access import key_file
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.access.key_file import KeyFile
-from torvyn.transport.access.key_record import KeyRecord
+from torvyn.transport.access.key_record import ADMIN, KeyRecord
+from torvyn.transport.workers.share import WHOLE, Share
 
 logger = logging.getLogger("torvyn.transport")
 
@@ -39,8 +40,14 @@ class KeyChange:
 
 
 class Keyring:
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.monotonic,
+        share: Share | None = None,
+    ) -> None:
         self._path = path
+        self._share = share or WHOLE
         self._clock = clock
         self._signature = _signature(path)
         self._refreshed_s = clock()
@@ -89,7 +96,22 @@ class Keyring:
 
     def _use(self, file: KeyFile) -> None:
         self._file = file
-        self._callers = {record.hash: _caller(record) for record in file.keys.values()}
+        self._callers = {record.hash: self._caller(record) for record in file.keys.values()}
+
+    def _caller(self, record: KeyRecord) -> Caller:
+        """With this worker's part of the limits."""
+        share, streams, requests = self._share, record.max_streams, record.requests_per_minute
+        return Caller(
+            name=record.name,
+            tenant=record.tenant,
+            key=record.hash,
+            priority=record.priority,
+            max_streams=None if streams is None else share.of(streams),
+            requests_per_minute=None if requests is None else share.of(requests),
+            tokens_per_second=share.of_rate(record.tokens_per_second),
+            expires_s=record.expires_s,
+            is_admin=record.scope == ADMIN,
+        )
 
 
 def key_in(headers: Mapping[str, str]) -> str | None:
@@ -107,19 +129,6 @@ def key_in(headers: Mapping[str, str]) -> str | None:
 
 def has_expired(caller: Caller) -> bool:
     return caller.expires_s is not None and time.time() >= caller.expires_s
-
-
-def _caller(record: KeyRecord) -> Caller:
-    return Caller(
-        name=record.name,
-        tenant=record.tenant,
-        key=record.hash,
-        priority=record.priority,
-        max_streams=record.max_streams,
-        requests_per_minute=record.requests_per_minute,
-        tokens_per_second=record.tokens_per_second,
-        expires_s=record.expires_s,
-    )
 
 
 def _change(before: Mapping[str, Caller], after: Mapping[str, Caller]) -> KeyChange:

@@ -55,6 +55,7 @@ class Dispatcher:
         name, service = self._services.find(request.flow)
         request = request_body.resolve_unknown(request, takes_extra=service.engine.takes_extra)
         if request.is_stateful:
+            self.require_sessions()
             session = await self._sessions.start(request, wire.request_id, wire.caller, wire.peer)
             await self.running.read(SessionClient(session, wire, self.settings, 1))
             return
@@ -66,8 +67,13 @@ class Dispatcher:
                 call = make(wire, request, name, service, answer, self.settings)
                 await self.running.run(call)
 
+    def require_sessions(self) -> None:
+        """Raises a rejection if a stream may belong to another process."""
+        self.settings.share.require_sessions()
+
     async def resume(self, wire: Wire, id: str, after: str | None) -> None:
         """Sends the frames of a session that come after `after`, an event id."""
+        self.require_sessions()
         self._authenticator.check(wire.caller)
         session = await self._sessions.find(id, wire.caller)
         seq = session.seq_after(after)
@@ -76,6 +82,7 @@ class Dispatcher:
 
     async def observe(self, wire: Wire, id: str) -> None:
         """Sends the frames of a stream of the caller's tenant, without changing the stream."""
+        self.require_sessions()
         self._authenticator.check(wire.caller)
         session = self._sessions.get(id, wire.caller)
         call = self.running.find(id, wire.caller)

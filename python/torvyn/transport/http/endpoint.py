@@ -48,13 +48,16 @@ class HttpEndpoint:
         before = traceparent.CURRENT.set(exchange.trace)
         try:
             exchange.check()
+            exchange.cors_headers = self._host_check.cors.headers(exchange.headers)
             self._host_check.check(exchange.headers)
-            if not routes.is_public(exchange.path):
-                exchange.caller = self._authenticator.identify(
-                    exchange.headers, request_id=exchange.id, peer=exchange.peer
-                )
-            route, handler = self._router.find(exchange)
-            await handler(exchange)
+            allowed = self._host_check.cors.preflight(exchange.method, exchange.headers)
+            if allowed is not None:
+                route = "preflight"
+                await exchange.answer(b"", 204, headers=allowed)
+            else:
+                self._identify(exchange)
+                route, handler = self._router.find(exchange)
+                await handler(exchange)
         except ClientDisconnected:
             return
         except Exception as error:
@@ -74,6 +77,15 @@ class HttpEndpoint:
             peer=exchange.peer,
             summary=exchange.summary,
         )
+
+    def _identify(self, exchange: HttpExchange) -> None:
+        if routes.is_public(exchange.path):
+            return
+        context = {"request_id": exchange.id, "peer": exchange.peer}
+        caller = self._authenticator.identify(exchange.headers, **context)
+        exchange.recognise(caller)
+        if routes.is_for_admins(exchange.path):
+            self._authenticator.require_admin(caller, **context)
 
     async def _reject(self, exchange: HttpExchange, raised: Exception) -> None:
         error, message = self._errors.report(raised, exchange.id)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from torvyn.engine.request import new_id
 from torvyn.protocol import traceparent
-from torvyn.transport.access.caller import ANYONE
+from torvyn.transport.access.caller import ANYONE, Caller
 from torvyn.transport.access.key_record import PREFIX
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.json_body import parse_object
@@ -37,6 +37,7 @@ TextPoster: TypeAlias = Callable[[str, int, str], Awaitable[None] | None]
 class HttpExchange(ABC):
     __slots__ = (
         "caller",
+        "cors_headers",
         "headers",
         "id",
         "method",
@@ -70,6 +71,8 @@ class HttpExchange(ABC):
         self.query = dict(parse_qsl(query))
         self.trace = traceparent.begin(headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
+        self.cors_headers: Mapping[str, str] = {}
+        """Of the response, for browsers."""
         self.peer = peer
         """The address of the client, if known."""
         self.status = 0
@@ -80,6 +83,10 @@ class HttpExchange(ABC):
     def check(self) -> None:
         """Raises a rejection if the head of the request is ambiguous."""
         return
+
+    def recognise(self, caller: Caller) -> None:
+        """The request has that caller, whom the API key names if there is one."""
+        self.caller = caller
 
     async def body(self, settings: ServerSettings, bodies: BodyBudget) -> dict[str, Any]:
         """The body, a JSON object. Raises a rejection."""
@@ -147,7 +154,7 @@ class HttpExchange(ABC):
 
     def _with_ids(self, headers: Mapping[str, str]) -> list[tuple[str, str]]:
         ids = (("x-request-id", self.id), ("traceparent", self.trace.traceparent))
-        return [*headers.items(), *ids]
+        return [*headers.items(), *self.cors_headers.items(), *ids]
 
 
 def request_id(headers: Mapping[str, str]) -> str:

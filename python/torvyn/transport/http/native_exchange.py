@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal
 from urllib.parse import unquote
 
 from torvyn._native import DirectText, WireExchange
 from torvyn.protocol.encoder import Encoder
+from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import (
     HttpExchange,
@@ -61,6 +63,11 @@ class NativeExchange(HttpExchange):
         if self._native.hosts > 1 or (named is not None and self.headers["host"] != named):
             raise host_ambiguous()
 
+    def recognise(self, caller: Caller) -> None:
+        super().recognise(caller)
+        if caller.key:
+            self._native.recognise()
+
     async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
         error = self._native.body_error
         if error is None:
@@ -85,11 +92,13 @@ class NativeExchange(HttpExchange):
             self._native.finish()
         return None if has_room or is_last else self._wait_for_room()
 
-    def text_poster(self, encoder: Encoder) -> TextPoster:
+    def text_poster(self, encoder: Encoder, opening: bytes | None = None) -> TextPoster:
+        """`opening` replaces the bracket with which a frame begins."""
         append = self._native.append_text
 
         def post(text: str, index: int, kind: str) -> Awaitable[None] | None:
-            return None if append(encoder, text, index, kind) else self._wait_for_room()
+            has_room = append(encoder, text, index, kind, opening)
+            return None if has_room else self._wait_for_room()
 
         return post
 
@@ -114,8 +123,14 @@ class NativeExchange(HttpExchange):
         return message
 
     @property
-    def messages_end(self) -> str | None:
+    def messages_end(
+        self,
+    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
         return self._native.messages_end
+
+    def close(self, code: int, reason: str) -> None:
+        """Closes a WebSocket."""
+        self._native.close(code, reason)
 
     async def until_left(self) -> None:
         if not self._native.is_left:

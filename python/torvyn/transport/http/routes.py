@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Handler = Callable[["HttpExchange"], Awaitable[None]]
 
 _PUBLIC: Final = ("/", "/healthz", "/readyz")
+_FOR_ADMINS: Final = ("/flows", "/metrics")
+"""They show what all callers do."""
 
 
 class Router:
@@ -63,6 +65,10 @@ class Router:
             message = f"`{path}` takes {allowed}, not {exchange.method[:16]}"
             raise Rejection(405, "transport.method-refused", message, headers={"allow": allowed})
         return path, methods[method]
+
+
+def is_for_admins(path: str) -> bool:
+    return path in _FOR_ADMINS
 
 
 def is_public(path: str) -> bool:

@@ -58,7 +58,7 @@ class ServerRoutes:
         await exchange.answer({"status": word}, status)
 
     async def flows(self, exchange: HttpExchange) -> None:
-        """The counters of each flow, and the answers of the caller's tenant."""
+        """The counters of each flow, and the answers of all callers."""
         flows = [
             {"name": name, **self._metrics.flows[name].to_dict(), **service.engine.describe()}
             for name, service in self._services.items()

@@ -44,6 +44,7 @@ class StreamRoutes:
         id = exchange.path.removeprefix(STREAM)
         call = self._dispatcher.running.find(id, exchange.caller)
         if call is None:
+            self._dispatcher.require_sessions()
             await self._sessions.forget(await self._sessions.find(id, exchange.caller))
             await exchange.answer({"id": id, "forgotten": True})
             return

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, UsageError
 from torvyn.transport.listener.sockets import BACKLOG
 from torvyn.transport.settings import KiB, ServerSettings
 
@@ -50,6 +50,13 @@ class GranianListener:
         """Granian would close WebSockets when it stops, so it stops after the last one; until then
         the application rejects new requests."""
         self._application.running.channels.when_empty(self._granian.stop)
+
+    def use_certificate(self, certificate: Certificate) -> None:
+        raise UsageError(
+            "transport.tls-unusable",
+            'with `wire = "granian"` a new certificate needs a restart',
+            hint='set `wire = "native"` in `[serve]`',
+        )
 
     async def stop(self, grace_s: float) -> None:
         self._granian.stop()

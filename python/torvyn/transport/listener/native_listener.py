@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import WireExchange, WireServer
 from torvyn.concurrency.earliest_timer import EarliestTimer
+from torvyn.errors import UsageError
 from torvyn.transport.http.body_limit import MAX_BODIES
 from torvyn.transport.http.native_exchange import NativeExchange
+from torvyn.transport.websocket.native_socket import NativeSocket
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
@@ -40,6 +43,7 @@ class NativeListener:
         self._warned_at_s = -_WARN_S
         pem = None if certificate is None else certificate.read()
         self._wire = WireServer(sock.detach(), **_options(application.settings), tls=pem)
+        application.connection_metrics = self._connection_metrics
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -51,10 +55,17 @@ class NativeListener:
     def stop_accepting(self) -> None:
         self._wire.stop()
 
+    def use_certificate(self, certificate: Certificate) -> None:
+        """For connections from now on."""
+        try:
+            self._wire.set_tls(*certificate.read())
+        except (OSError, ValueError) as error:
+            raise UsageError("transport.tls-unusable", f"cannot use it: {error}") from error
+
     async def stop(self, grace_s: float) -> None:
         self._wire.stop()
         end_s = self._loop.time() + grace_s
-        while self._wire.connections and self._loop.time() < end_s:
+        while self._wire.counts()[0] and self._loop.time() < end_s:
             await asyncio.sleep(_STOP_S)
         self._loop.remove_reader(self._wire.fileno())
         self._wire.close()
@@ -64,6 +75,11 @@ class NativeListener:
     async def wait_failed(self) -> None:
         """Raises when the wire fails as a whole."""
         await asyncio.shield(self._failed)
+
+    def _connection_metrics(self) -> dict[str, int]:
+        names = ("", "_with_key", "_evicted_total", "_refused_total")
+        counts = zip(names, self._wire.counts(), strict=True)
+        return {f"torvyn_connections{name}": count for name, count in counts}
 
     def _turn(self) -> None:
         try:
@@ -81,15 +97,24 @@ class NativeListener:
                 self._tell(*event)
 
     def _begin(self, native: WireExchange) -> None:
-        exchange = NativeExchange(native, self._application.sample_rate)
+        application = self._application
+        if native.is_websocket:
+            # Its streams are traced one by one.
+            exchange = NativeExchange(native)
+            handling = application.websocket.handle(NativeSocket(exchange))
+        else:
+            exchange = NativeExchange(native, application.sample_rate)
+            handling = application.http.handle(exchange)
         self._exchanges[native.id] = exchange
-        task = self._loop.create_task(self._handle(native.id, exchange))
+        task = self._loop.create_task(self._handle(native.id, exchange, handling))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, number: int, exchange: NativeExchange) -> None:
+    async def _handle(
+        self, number: int, exchange: NativeExchange, handling: Coroutine[Any, Any, None]
+    ) -> None:
         try:
-            await self._application.http.handle(exchange)
+            await handling
         finally:
             del self._exchanges[number]
             exchange.end()
@@ -118,14 +143,27 @@ class NativeListener:
 
 
 def _options(settings: ServerSettings) -> dict[str, Any]:
-    connections = max(1024, 2 * settings.max_streams)
     return {
         "max_body_bytes": settings.max_body_bytes,
         "max_bodies_bytes": MAX_BODIES * settings.max_body_bytes,
         "body_timeout_s": settings.body_timeout_s,
         "head_timeout_s": settings.head_timeout_s,
         "keep_alive_s": settings.keep_alive_s,
-        "max_connections": connections,
-        "max_connections_per_address": connections,
+        **_connection_limits(settings),
         "max_streams": max(128, settings.max_streams),
+    }
+
+
+def _connection_limits(settings: ServerSettings) -> dict[str, Any]:
+    total = settings.max_connections or max(1024, 2 * settings.max_streams)
+    has_keys = bool(settings.keys)
+    reserved = 0
+    if has_keys:
+        given = settings.reserved_connections
+        reserved = total // 4 if given is None else min(given, total - 1)
+    return {
+        "max_connections": total,
+        "max_unknown": total - reserved,
+        "max_unknown_per_address": settings.max_connections_per_address or (total + 1) // 2,
+        "has_keys": has_keys,
     }

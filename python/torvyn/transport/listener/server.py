@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import signal
 import socket
 from collections.abc import Callable
 from types import TracebackType
@@ -16,28 +17,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.concurrency.signals import SignalHandler
 from torvyn.concurrency.switch_interval import shorten_switch_interval
-from torvyn.errors import UsageError
+from torvyn.errors import TorvynError
 from torvyn.machine.systemd_notify import notify, watchdog_interval_s
 from torvyn.transport.application import Application
 from torvyn.transport.listener import tls
+from torvyn.transport.listener.hangup import reload_on_hangup
 from torvyn.transport.listener.idle_reaper import IdleReaper
 from torvyn.transport.listener.sockets import listen
+from torvyn.transport.workers.worker_signals import end_with_parent
 
 if TYPE_CHECKING:
     from torvyn.transport.grpc.server import GrpcServer
     from torvyn.transport.listener.granian_listener import GranianListener
     from torvyn.transport.listener.native_listener import NativeListener
-
-
-def require_one_worker(count: int) -> None:
-    """Several processes would each have their own streams and limits."""
-    if count > 1:
-        raise UsageError(
-            "transport.one-worker",
-            f"`--workers {count}`: a server runs in one process",
-            hint="processes do not share streams and limits; run several servers on several ports "
-            "behind a proxy",
-        )
 
 
 class Server:
@@ -83,6 +75,22 @@ class Server:
         if self.grpc is not None:
             self.grpc.stop_accepting()
 
+    def reload(self) -> list[TorvynError]:
+        """Reads the certificate again, for new connections, and opens the audit file again. What
+        cannot be used is returned; the server keeps what it has instead."""
+        problems: list[TorvynError] = []
+        for change in (self._reload_certificate, self.application.authenticator.audit.reopen):
+            try:
+                change()
+            except TorvynError as error:
+                problems.append(error)
+        return problems
+
+    def _reload_certificate(self) -> None:
+        certificate = tls.certificate(self.application.settings)
+        if certificate is not None:
+            self._listener.use_certificate(certificate)
+
     async def wait_failed(self) -> None:
         """Returns, or raises, when the listener ends by itself."""
         await self._listener.wait_failed()
@@ -109,11 +117,11 @@ def serve(
     # The garbage collector would scan what is loaded now again and again, and delay every stream.
     gc.collect()
     gc.freeze()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(application, on_ready, on_stopping))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop if it is installed, which is about twice as fast; else Python's own loop."""
     try:
         make: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module(
@@ -138,6 +146,9 @@ async def _serve(
 
     with SignalHandler(lambda number: loop.call_soon_threadsafe(on_signal, number), loop=loop):
         async with Server(application) as server:
+            reload_on_hangup(server, lambda: on_signal(signal.SIGTERM))
+            if not application.settings.share.is_whole:
+                end_with_parent()
             on_ready(server)
             notify("READY=1", f"STATUS=serving at {server.url}")
             failed = asyncio.ensure_future(server.wait_failed())

@@ -17,13 +17,22 @@ slow, it is better that the engine waits than that the socket fills."""
 
 def listen(settings: ServerSettings) -> socket.socket:
     """A listening socket. Connections inherit its options."""
+    sock = bind(settings, is_shared=not settings.share.is_whole)
+    sock.listen(BACKLOG)
+    return sock
+
+
+def bind(settings: ServerSettings, is_shared: bool = False) -> socket.socket:
+    """A socket that is bound and does not listen yet. The kernel distributes the connections to a
+    shared port among the sockets that listen on it."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         set_socket_options(sock, settings)
         sock.bind((settings.host, settings.port))
-        sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.frame_sender import FrameSender
+from torvyn.transport.http.exchange import TextPoster
 from torvyn.transport.rejection import Rejection
 from torvyn.transport.wire import Wire
 
@@ -37,6 +38,16 @@ class Channel(Wire):
     def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
         """A function that adds the stream id to a frame, and the epoch to a start frame; for other
         frames the epoch is empty."""
+
+    def stream_text_poster(self, stream_id: str, encoder: Encoder | ProtoEncoder) -> TextPoster:
+        """A function that encodes new text of that stream and posts it."""
+        tag = self.tagger(stream_id)
+
+        def post(text: str, index: int, kind: str) -> Awaitable[None] | None:
+            frame = encoder.text(text, index, kind)
+            return self.post((tag(frame, ""),)) if frame else None
+
+        return post
 
     @abstractmethod
     def control_message(self, kind: str, stream_id: str | None = None, **fields: Any) -> bytes:
@@ -108,6 +119,19 @@ class ChannelStream(Wire):
     def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
         return begin_wait(self._send_frames(frames, is_last))
 
+    def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
+        post_text = self._channel.stream_text_poster(self.stream_id, encoder)
+        send = self._sender.send
+
+        def post(text: str, index: int, kind: str) -> Awaitable[None] | None:
+            if not self._has_begun or self._unsent or self._left.is_set() or self._credit == 0:
+                return self.post((encoder.text(text, index, kind),))
+            if self._credit is not None:
+                self._credit -= 1
+            return send(post_text, text, index, kind)
+
+        return post
+
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return self._channel.encode_stored(frame, event_id)
 
@@ -138,7 +162,7 @@ class ChannelStream(Wire):
 
     async def _send_frames(self, frames: Sequence[bytes], is_last: bool) -> None:
         unsent = self._unsent
-        unsent.extend(frames)
+        unsent.extend(filter(None, frames))
         if is_last:
             self._on_last_frame(self)
         while unsent:

@@ -45,13 +45,19 @@ class FrameBuffer:
         else:
             self._frames.append(frame)
             self._bytes += len(frame)
-            while self._bytes > self._limit_bytes and len(self._frames) > 1:
-                dropped = self._frames.popleft()
-                self._bytes -= len(dropped)
-                self.first += 1
-                if on_drop is not None:
-                    on_drop(self.first - 1, dropped)
+            self.trim(self._limit_bytes, self.next, on_drop)
         self.wake()
+
+    def trim(
+        self, limit_bytes: int, before: int, on_drop: Callable[[int, bytes], None] | None = None
+    ) -> None:
+        """Drops the oldest frames above the limit, except those from `before` on and the last."""
+        while self._bytes > limit_bytes and len(self._frames) > 1 and self.first < before:
+            dropped = self._frames.popleft()
+            self._bytes -= len(dropped)
+            self.first += 1
+            if on_drop is not None:
+                on_drop(self.first - 1, dropped)
 
     def end(self) -> None:
         self.is_over = True

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import Caller
@@ -23,6 +23,7 @@ from torvyn.transport.rejection import (
 from torvyn.transport.sessions.revival import error_frames, replayed, to_stored
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import SessionStore
+from torvyn.transport.settings import KiB
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer import Answer
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from torvyn.transport.settings import ServerSettings
 
 logger = logging.getLogger("torvyn.transport")
+
+_WHOLE_SHARES: Final = 64
+"""How many sessions may keep `session_bytes`; among more, each keeps less."""
+_LEAST_BYTES: Final = 4 * KiB
 
 
 class SessionRegistry:
@@ -58,6 +63,8 @@ class SessionRegistry:
         self._expiry_timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_cleaned = False
+        self._trimmed = 0
+        """How many sessions there were when all of them were trimmed."""
         self.resumed = 0
         """How often a client resumed a session."""
 
@@ -200,9 +207,21 @@ class SessionRegistry:
     def _add(self, session: Session) -> None:
         self._sessions[session.id] = session
         session.on_idle = self._expire_later
+        session.share_bytes = self._share_bytes
+        # Not for each new one: their shares shrink by a little only.
+        if len(self._sessions) > 1.25 * max(_WHOLE_SHARES, self._trimmed):
+            self._trimmed = len(self._sessions)
+            for each in self._sessions.values():
+                each.trim()
+
+    def _share_bytes(self) -> int:
+        """What each session may keep: all of them together have as much as a few whole ones."""
+        whole = self._settings.session_bytes
+        return min(whole, max(_LEAST_BYTES, _WHOLE_SHARES * whole // max(1, len(self._sessions))))
 
     def _remove(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
+        self._trimmed = min(self._trimmed, len(self._sessions))
         # The rest of the answer goes to observers, and is not stored.
         session.store = None
         if (call := self._running.calls.get(session.id)) is not None:

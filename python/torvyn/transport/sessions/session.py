@@ -48,10 +48,11 @@ class Session:
         """Runs the answer."""
         self.on_idle: Callable[[Session], None] = _ignore
         """Called when it has no client."""
+        self.share_bytes: Callable[[], int] = lambda: limit_bytes
+        """What it may keep at the moment: less than its limit among many sessions."""
         self.client: SessionClient | None = None
         self.is_forgotten = asyncio.Event()
         """It was deleted: no client will resume it."""
-        self._limit_bytes = limit_bytes
         self._unread = first
         """The number of the first frame that was not sent to its client."""
         self._unread_bytes = 0
@@ -82,6 +83,7 @@ class Session:
             if buffer.start is not None:
                 self._unread_bytes += len(frame)
             buffer.add(frame, self._on_drop)
+        self.trim()
         if is_over:
             buffer.end()
             if self.client is None:
@@ -95,9 +97,13 @@ class Session:
         if self.is_over or self.is_forgotten.is_set() or self._is_suspended:
             return True
         # The other half is for frames that were sent and may have been lost.
-        limit = self._limit_bytes // 2
+        limit = self.share_bytes() // 2
         limit = min(AHEAD_BYTES, limit) if self.client else limit
         return self._unread_bytes < max(1, limit)
+
+    def trim(self) -> None:
+        """Drops frames that its client was sent, until it keeps no more than its share."""
+        self.buffer.trim(self.share_bytes(), self._unread, self._on_drop)
 
     def _on_drop(self, seq: int, frame: bytes) -> None:
         if seq >= self._unread:

@@ -50,25 +50,25 @@ class Instances:
         return summary
 
     def running(self, caller: Caller) -> Iterator[dict[str, Any]]:
-        """The running answers of the caller's tenant, with the connections of their flows."""
+        """The running answers that the caller may see, with the connections of their flows."""
         for call in self._calls.values():
-            if call.wire.caller.tenant == caller.tenant:
+            if _sees(caller, call.wire.caller.tenant):
                 connections = [*_connections(call.answer.accounts)]
                 yield {**self._summary(call, "running"), "connections": connections}
 
     def recent(self, caller: Caller) -> Iterator[Mapping[str, Any]]:
-        """The ended answers of the caller's tenant, the latest first."""
-        own = (one.summary for one in reversed(self._ended) if one.tenant == caller.tenant)
-        return islice(own, MAX_LISTED)
+        """The ended answers that the caller may see, the latest first."""
+        seen = (one.summary for one in reversed(self._ended) if _sees(caller, one.tenant))
+        return islice(seen, MAX_LISTED)
 
     def find(self, id: str, caller: Caller) -> dict[str, Any] | None:
-        """One answer of the caller's tenant, with its accounts: by its short id, its stream's id or
-        its request's id."""
+        """One answer that the caller may see, with its accounts: by its short id, its stream's id
+        or its request's id."""
         for call in reversed(list(self._calls.values())):
-            if id in _ids(call) and call.wire.caller.tenant == caller.tenant:
+            if id in _ids(call) and _sees(caller, call.wire.caller.tenant):
                 return _with_accounts(self._summary(call, "running"), call.answer.accounts)
         for ended in reversed(self._ended):
-            if id in ended.ids and ended.tenant == caller.tenant:
+            if id in ended.ids and _sees(caller, ended.tenant):
                 return _with_accounts(ended.summary, ended.accounts)
         return None
 
@@ -93,6 +93,10 @@ class Instances:
             "completion_tokens": answer.usage.completion_tokens,
             **timing,
         }
+
+
+def _sees(caller: Caller, tenant: str) -> bool:
+    return caller.is_admin or caller.tenant == tenant
 
 
 def _ids(call: Call) -> tuple[str, ...]:

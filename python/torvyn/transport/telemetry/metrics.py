@@ -50,6 +50,10 @@ SERVER_METRICS: Final = {
     "torvyn_refused_total": "Requests that were rejected because the server is busy.",
     "torvyn_sessions": "Sessions that are kept.",
     "torvyn_resumes_total": "Sessions that clients have resumed.",
+    "torvyn_connections": "Open connections.",
+    "torvyn_connections_with_key": "Open connections that have sent a valid key.",
+    "torvyn_connections_evicted_total": "Idle connections that were closed to make room.",
+    "torvyn_connections_refused_total": "Connections that were closed because there was no room.",
     "torvyn_spans_total": "Spans that the collector accepted.",
     "torvyn_spans_dropped_total": "Spans that the collector did not accept in time.",
 }
@@ -88,7 +92,9 @@ class FlowMetrics:
 
 
 class Metrics:
-    def __init__(self, flows: Mapping[str, Any]) -> None:
+    def __init__(self, flows: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> None:
+        """`labels` are those of every metric for Prometheus."""
+        self._labels = dict(labels or {})
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.flows = {name: FlowMetrics() for name in flows}
 
@@ -101,7 +107,7 @@ class Metrics:
             "torvyn_requests_total", "counter", "Requests by method, route and status."
         )
         for (method, route, status), count in sorted(self.requests.items()):
-            labels = render_labels({"method": method, "route": route, "status": str(status)})
+            labels = self._render({"method": method, "route": route, "status": str(status)})
             yield f"torvyn_requests_total{labels} {count}"
         yield from self._each("torvyn_streams", "gauge", "Running answers.", "streams")
         yield from self._counters("torvyn_choices_total", "Choices by finish reason.", "answers")
@@ -113,26 +119,29 @@ class Metrics:
         for name, value in server_metrics.items():
             kind = "counter" if name.endswith("_total") else "gauge"
             yield from _head(name, kind, SERVER_METRICS[name])
-            yield f"{name} {value}"
+            yield f"{name}{self._render({}) if self._labels else ''} {value}"
+
+    def _render(self, labels: dict[str, str]) -> str:
+        return render_labels({**labels, **self._labels})
 
     def _each(self, name: str, kind: str, doc: str, attribute: str) -> Iterator[str]:
         yield from _head(name, kind, doc)
         for flow, metrics in self.flows.items():
-            yield f"{name}{render_labels({'flow': flow})} {getattr(metrics, attribute)}"
+            yield f"{name}{self._render({'flow': flow})} {getattr(metrics, attribute)}"
 
     def _counters(self, name: str, doc: str, attribute: str) -> Iterator[str]:
         label = "finish" if attribute == "answers" else "code"
         yield from _head(name, "counter", doc)
         for flow, metrics in self.flows.items():
             for value, count in sorted(getattr(metrics, attribute).items()):
-                yield f"{name}{render_labels({'flow': flow, label: value})} {count}"
+                yield f"{name}{self._render({'flow': flow, label: value})} {count}"
 
     def _histograms(self) -> Iterator[str]:
         for name, (_, _, doc) in HISTOGRAMS.items():
             yield from _head(name, "histogram", doc)
             label = "gen_ai_request_model" if name.startswith("gen_ai_") else "flow"
             for flow, metrics in self.flows.items():
-                yield from metrics.histograms[name].lines(name, {label: flow})
+                yield from metrics.histograms[name].lines(name, {label: flow, **self._labels})
 
 
 def _head(name: str, kind: str, doc: str) -> Iterator[str]:

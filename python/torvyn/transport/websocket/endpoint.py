@@ -1,43 +1,34 @@
 """The WebSocket endpoint, `/v1/ws`: one socket from its handshake to its close code.
 
 Host, origin and API key are checked before the socket is accepted, so a page of another origin gets
-a status and nothing else. The server below waits in `send` while a client does not read, so a slow
-client slows its engines as it does over HTTP.
+a status and nothing else. A post waits while a client does not read, so a slow client slows its
+engines as it does over HTTP.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.protocol import traceparent
-from torvyn.transport.http.asgi_exchange import AsgiExchange, Message, Receive, Scope, Send
 from torvyn.transport.http.exchange import HttpExchange
 from torvyn.transport.multiplex.multiplexer import Multiplexer
 from torvyn.transport.rejection import Rejection, status_of, torvyn_error_body
 from torvyn.transport.websocket.channel import PATH, SocketChannel
-from torvyn.transport.websocket.message_reader import FAILED, TOO_BIG, MessageReader
+from torvyn.transport.websocket.message_reader import POLICY, MessageReader
 
 if TYPE_CHECKING:
     from torvyn.transport.access.authentication import Authenticator
     from torvyn.transport.access.host_check import HostCheck
     from torvyn.transport.dispatch.dispatcher import Dispatcher
     from torvyn.transport.telemetry.request_log import RequestLog
+    from torvyn.transport.websocket.socket import WebSocket
 
 PROTOCOL: Final = "torvyn.v1"
 GOING_AWAY: Final = 1001
-POLICY: Final = 1008
-REASONS: Final = {
-    GOING_AWAY: "the server is shutting down",
-    TOO_BIG: "the message is larger than `max_body` of `[serve]`",
-    FAILED: "the server failed; see its log",
-    POLICY: "the API key was revoked or has expired",
-}
-_DENIAL: Final = "websocket.http.response"
-_CLOSE_TIMEOUT_S: Final = 1.0
+_KEY_ENDED: Final = (POLICY, "the API key was revoked or has expired")
+_SHUTTING_DOWN: Final = (GOING_AWAY, "the server is shutting down")
 
 
 class WebSocketEndpoint:
@@ -55,18 +46,17 @@ class WebSocketEndpoint:
         self._request_log = request_log
         self._sample_rate = sample_rate
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, socket: WebSocket[Any]) -> None:
         started_s = time.perf_counter()
-        exchange = AsgiExchange({**scope, "method": "GET"}, receive, send)
-        await receive()
+        exchange = socket.exchange
         try:
+            await socket.check()
             self._admit(exchange)
         except Exception as error:
-            await self._deny(scope, exchange, error)
+            await self._deny(socket, error)
         else:
             exchange.status = 101
-            has_protocol = PROTOCOL in (scope.get("subprotocols") or ())
-            await self._serve(exchange, PROTOCOL if has_protocol else None)
+            await self._serve(socket)
         self._request_log.count("GET", PATH, exchange.status)
         self._request_log.write(
             "WEBSOCKET",
@@ -78,11 +68,11 @@ class WebSocketEndpoint:
             peer=exchange.peer,
         )
 
-    def _admit(self, exchange: AsgiExchange) -> None:
+    def _admit(self, exchange: HttpExchange) -> None:
+        exchange.check()
         self._host_check.check(exchange.headers)
-        exchange.caller = self._authenticator.identify(
-            exchange.headers, request_id=exchange.id, peer=exchange.peer
-        )
+        context = {"request_id": exchange.id, "peer": exchange.peer}
+        exchange.recognise(self._authenticator.identify(exchange.headers, **context))
         if exchange.path != PATH:
             message = f"the WebSocket {exchange.path[:100]!r} does not exist"
             raise Rejection(404, "transport.route-unknown", message, hint=f"use `{PATH}`")
@@ -90,37 +80,25 @@ class WebSocketEndpoint:
         running.check_accepting()
         running.channels.check(exchange.caller, self._dispatcher.settings.max_streams)
 
-    async def _deny(self, scope: Scope, exchange: AsgiExchange, raised: Exception) -> None:
-        """Sends a status and an error where the server below can; closes the socket elsewhere."""
-        error, message = self._dispatcher.errors.report(raised, exchange.id)
-        exchange.status = status_of(error)
-        if _DENIAL not in (scope.get("extensions") or {}):
-            await exchange.send({"type": "websocket.close", "code": POLICY, "reason": error.code})
-            return
-        send = exchange.send
-
-        def send_denial(message: Message) -> Any:
-            return send({**message, "type": f"websocket.{message['type']}"})
-
-        exchange.send = send_denial
+    async def _deny(self, socket: WebSocket[Any], raised: Exception) -> None:
+        error, message = self._dispatcher.errors.report(raised, socket.exchange.id)
+        socket.exchange.status = status = status_of(error)
         headers = error.headers if isinstance(error, Rejection) else {}
-        await exchange.answer(torvyn_error_body(error, message), exchange.status, headers=headers)
+        await socket.deny(status, torvyn_error_body(error, message), headers, error.code)
 
-    async def _serve(self, exchange: AsgiExchange, protocol: str | None) -> None:
-        header = exchange.headers.get("traceparent")
+    async def _serve(self, socket: WebSocket[Any]) -> None:
+        header = socket.exchange.headers.get("traceparent")
         new_trace = partial(traceparent.begin, header, self._sample_rate)
-        multiplexer = Multiplexer(self._dispatcher, SocketChannel(exchange, protocol), new_trace)
-        limit_bytes = self._dispatcher.settings.max_body_bytes
-        reader = MessageReader(multiplexer, exchange.receive, limit_bytes)
+        channel = SocketChannel(socket, PROTOCOL if socket.offers(PROTOCOL) else None)
+        multiplexer = Multiplexer(self._dispatcher, channel, new_trace)
+        reader = MessageReader(multiplexer, socket)
 
         async def close() -> None:
-            code = reader.close_code
+            how = reader.close
             if multiplexer.end_reason is not None:
-                code = POLICY if multiplexer.end_reason.status == 401 else GOING_AWAY
-            if code is not None and not multiplexer.sender.is_cut:
-                message = {"type": "websocket.close", "code": code, "reason": REASONS[code]}
-                with contextlib.suppress(OSError):  # also when it takes too long
-                    await asyncio.wait_for(exchange.send(message), _CLOSE_TIMEOUT_S)
+                how = _KEY_ENDED if multiplexer.end_reason.status == 401 else _SHUTTING_DOWN
+            if how is not None and not multiplexer.sender.is_cut:
+                await socket.close(*how)
 
         await multiplexer.run(reader.run(), close)
 

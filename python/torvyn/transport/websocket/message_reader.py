@@ -1,64 +1,49 @@
-"""Reads a client's messages from a WebSocket, and passes them to the multiplexer.
-
-The server below has no limit for the size of a message, so the size is checked here, after the
-message has arrived.
-"""
+"""Reads a client's messages from a WebSocket, and passes them to the multiplexer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.transport.http.asgi_exchange import Receive
 from torvyn.transport.http.json_body import parse_object
 from torvyn.transport.rejection import Rejection
 
 if TYPE_CHECKING:
     from torvyn.transport.multiplex.multiplexer import Multiplexer
+    from torvyn.transport.websocket.socket import WebSocket
 
+POLICY: Final = 1008
 TOO_BIG: Final = 1009
 FAILED: Final = 1011
+_CLOSES: Final = {
+    "too-large": (TOO_BIG, "the message is larger than `max_body` of `[serve]`"),
+    "slow": (POLICY, "the message was not completed in time"),
+}
 
 
 class MessageReader:
-    def __init__(self, multiplexer: Multiplexer, receive: Receive, limit_bytes: int) -> None:
-        self.close_code: int | None = None
-        """How to close the socket; None: the client has disconnected."""
+    def __init__(self, multiplexer: Multiplexer, socket: WebSocket[Any]) -> None:
+        self.close: tuple[int, str] | None = None
+        """The code and the reason to close the socket with; None: the client has left."""
         self._multiplexer = multiplexer
-        self._receive = receive
-        self._limit_bytes = limit_bytes
+        self._socket = socket
 
     async def run(self) -> None:
-        """Returns when the client disconnects or sends a message that is too large."""
+        """Returns when the client disconnects or breaks a limit."""
         try:
-            await self._read()
+            while (message := await self._socket.receive()) is not None:
+                await self._handle(message)
         except Exception:
-            self.close_code = FAILED
+            self.close = (FAILED, "the server failed; see its log")
             raise
+        self.close = _CLOSES.get(self._socket.end or "")
 
-    async def _read(self) -> None:
-        while True:
-            message = await self._receive()
-            if message["type"] != "websocket.receive":
-                return
-            text = message.get("text")
-            if _size(text if text is not None else message.get("bytes")) > self._limit_bytes:
-                self.close_code = TOO_BIG
-                return
-            await self._handle(text)
-
-    async def _handle(self, text: str | None) -> None:
+    async def _handle(self, data: str | bytes) -> None:
         try:
-            if text is None:
+            if isinstance(data, bytes):
                 message = "a message must be text, not binary data"
                 raise Rejection(400, "transport.message-invalid", message)
-            record = parse_object(text.encode(), "message")
+            record = parse_object(data.encode(), "message")
         except Rejection as rejection:
             await self._multiplexer.reject(rejection)
         else:
             await self._multiplexer.handle(record)
-
-
-def _size(data: str | bytes | None) -> int:
-    if isinstance(data, str) and not data.isascii():
-        return len(data.encode(errors="replace"))
-    return len(data or b"")

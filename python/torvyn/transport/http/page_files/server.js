@@ -22,6 +22,9 @@ export class Unreachable extends Error {
 }
 
 export class Server {
+  // Whether a stream outlives its connection here.
+  #keepsStreams = true;
+
   get root() {
     return ROOT.href;
   }
@@ -64,16 +67,19 @@ export class Server {
     return data.map((model) => model.id);
   }
 
-  // Requests a stream that can be resumed.
+  // Requests a stream, one that can be resumed if the server keeps such.
   async post(body, signal) {
     const response = await this.ask("v1/streams", {
       method: "POST",
       headers: { "content-type": "application/json", accept: "text/event-stream" },
-      body: JSON.stringify({ ...body, stateful: true }),
+      body: JSON.stringify({ ...body, stateful: this.#keepsStreams }),
       signal,
     });
-    if (!response.ok) throw await rejection(response);
-    return response;
+    if (response.ok) return response;
+    const error = await rejection(response);
+    if (error.code !== "transport.stateful-refused") throw error;
+    this.#keepsStreams = false;
+    return this.post(body, signal);
   }
 
   // `isLeaving`: the page is being closed, and the request must outlive it.

@@ -59,6 +59,8 @@ export class Status {
     } catch (error) {
       find("status-note").textContent = error.message;
       find("status-note").hidden = false;
+      // The key may not see it, and will not the next time either.
+      if (error.status === 403) return;
     }
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#ask(), EVERY_MS);

@@ -1,0 +1,50 @@
+"""SIGHUP: reloads the certificate and the audit file, without touching open connections.
+
+A terminal that is closed sends the same signal. A server that was started in that terminal ends
+then, as it would without a handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torvyn.machine.systemd_notify import notify
+
+if TYPE_CHECKING:
+    from torvyn.transport.listener.server import Server
+
+logger = logging.getLogger("torvyn.transport")
+
+
+def reload_on_hangup(server: Server, on_terminal_closed: Callable[[], None]) -> None:
+    """Handles the signal for as long as the running loop lives."""
+    had_terminal = _has_terminal()
+
+    def on_hangup() -> None:
+        if had_terminal and not _has_terminal():
+            on_terminal_closed()
+        else:
+            reload(server)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+
+
+def reload(server: Server) -> None:
+    problems = server.reload()
+    for problem in problems:
+        logger.error("%s; the server keeps what it has", problem.message)
+    if not problems:
+        logger.info("reloaded the certificate and the audit file")
+    notify(f"STATUS=serving at {server.url}" + ("; a reload failed, see the log" * bool(problems)))
+
+
+def _has_terminal() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
