@@ -8,12 +8,12 @@ tool calls bypass it. A guard that blocks ends its choice as `content_filter`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from torvyn.contract import End
 from torvyn.engine.answer.answer import FlowAccount
 from torvyn.engine.answer.choice_flow import ChoiceFlow
-from torvyn.engine.answer.flow_fit import is_guard, must_fit
+from torvyn.engine.answer.flow_fit import is_guard, must_fit, reason_of
 from torvyn.engine.delta import Delta, Piece
 from torvyn.engine.request import Request
 from torvyn.protocol.frames import FinishReason, Kind
@@ -277,7 +277,7 @@ class AnswerFlows:
             return reason if is_done else None
         text = self._flows.get((index, "text"))
         # A flow may end by itself; nothing more would leave it.
-        return _reason(text.flow.end) if text is not None and text.is_over else None
+        return reason_of(text.flow.end) if text is not None and text.is_over else None
 
     def _of(self, index: int) -> list[ChoiceFlow]:
         past = self._past.get(index, ())
@@ -298,8 +298,3 @@ def _place(piece: Piece) -> tuple[int, Kind, bool]:
         return 0, "text", True
     kind: Kind = "tool_call" if piece.call is not None else piece.kind
     return piece.index, kind, piece.text != ""
-
-
-def _reason(end: End | None) -> FinishReason:
-    reason: Any = end.finish_reason if end is not None else "stop"
-    return reason if reason in get_args(FinishReason) else "stop"

@@ -1,12 +1,14 @@
-"""Which flows an answer can go through, and which nodes are guards."""
+"""Which flows an answer can go through, which nodes are guards, and what their ends mean."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 from torvyn.components import GUARDS
 from torvyn.components.text_guard import Guard
+from torvyn.contract import End
 from torvyn.errors import LinkError
+from torvyn.protocol.frames import FinishReason
 
 if TYPE_CHECKING:
     from torvyn.link.plan import NodePlan, Plan
@@ -27,3 +29,9 @@ def is_guard(node: NodePlan) -> bool:
     if component.kind == "object":
         return isinstance(component.instance, Guard)
     return component.kind == "builtin" and component.name in GUARDS
+
+
+def reason_of(end: End | None) -> FinishReason:
+    """The finish reason of a choice whose flow ended by itself."""
+    reason: Any = end.finish_reason if end is not None else "stop"
+    return reason if reason in get_args(FinishReason) else "stop"
