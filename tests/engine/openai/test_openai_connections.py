@@ -28,6 +28,19 @@ def test_connections_are_kept_for_the_next_request():
         assert (upstream.connections, len(upstream.exchanges)) == (1, 5)
 
 
+def test_a_kept_connection_that_the_upstream_has_closed_is_replaced():
+    async def once(exchange):
+        await says(*HELLO)(exchange)
+        exchange.writer.close()
+
+    with running(once) as upstream, engine_at(upstream, retries=0) as engine:
+        for _ in range(3):
+            assert engine.complete("x").text == "Hello"
+            wait_until(lambda: upstream.open == 0)
+
+    assert upstream.connections == 3
+
+
 def test_nobody_waits_for_the_end_of_a_body_that_says_no_more():
     may_end = threading.Event()
 
