@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from torvyn._native import ChunkParser
 from torvyn.engine.openai.client import Part, UpstreamResponse
-from torvyn.engine.openai.failures import Upstream, logger
+from torvyn.engine.openai.failures import Upstream
 from torvyn.engine.openai.request_body import Api
-from torvyn.engine.step import ChoiceStep, Step
-from torvyn.errors import InvalidInput, TorvynError
-from torvyn.protocol.frames import DeltaFrame, ErrorFrame, Finish, Usage
-from torvyn.protocol.openai.chunk_decoder import DONE, ChunkReader, Item
-from torvyn.protocol.openai.finish_reasons import translate
+from torvyn.engine.openai.steps import Steps
+from torvyn.engine.step import Step
+from torvyn.errors import TorvynError
+from torvyn.protocol.openai.chunk_decoder import ChunkReader, Item
 
 if TYPE_CHECKING:
     from torvyn._native import WireReply
@@ -31,123 +30,6 @@ _MAX_EVENT_BYTES: Final = 8 * MAX_LINE_BYTES
 _MOST_WHOLE: Final = 16 * 1024 * 1024
 _GRACE_S: Final = 2.0
 """How long to wait for `[DONE]` when the answer is complete."""
-
-
-class Steps:
-    """Items of the decoder -> steps; knows which choices are still open.
-
-    Raise `failure` after the step that came with it.
-    """
-
-    def __init__(self, choices: int, upstream: Upstream) -> None:
-        self._choices = choices
-        self._open = set(range(choices))
-        self._begun: set[int] = set()
-        self._upstream = upstream
-        self.bad_end: TorvynError | None = None
-        """A choice has ended as `error`; raised when the others have ended too."""
-        self.has_begun = False
-        self.is_done = False
-        self.failure: TorvynError | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """Every choice has a finish reason."""
-        return not self._open
-
-    def step(self, items: Iterable[Item]) -> Step | None:
-        parts: list[ChoiceStep] = []
-        usage: Usage | None = None
-        try:
-            for item in items:
-                if isinstance(item, DeltaFrame):
-                    if item.index not in self._begun:
-                        self._begin(item.index)
-                    parts.append(_delta(item))
-                elif isinstance(item, Finish):
-                    parts.append(self._finish(item))
-                elif isinstance(item, Usage):
-                    usage = item
-                elif isinstance(item, ErrorFrame):
-                    self.failure = self.failure or self._upstream.error_event(item)
-                elif item is DONE:
-                    self.end()
-        except InvalidInput as error:
-            # Raised later, so that the text before it is not lost.
-            self.failure = self.failure or self._decoding_failure(error)
-        except TorvynError as error:
-            self.failure = self.failure or error
-        if not parts and usage is None:
-            return None
-        self.has_begun = self.has_begun or bool(parts)
-        return Step(parts, usage)
-
-    def end(self) -> None:
-        """The upstream has ended its answer; raises if it is incomplete."""
-        self.is_done = True
-        if self._open:
-            raise self._missing_finish()
-        if self.bad_end is not None:
-            raise self.bad_end
-
-    def _decoding_failure(self, error: InvalidInput) -> TorvynError:
-        is_short = error.code == "protocol.stream-cut" and bool(self._begun)
-        if is_short and self._open.isdisjoint(self._begun):
-            # The choices that it began are complete: it generated fewer choices than requested.
-            return self._missing_finish()
-        failed: TorvynError = self._upstream.decoding_failure(error)
-        return failed
-
-    def _missing_finish(self) -> TorvynError:
-        return self._upstream.missing_finish(self._choices, sorted(self._open), self._begun)
-
-    def _begin(self, index: int) -> None:
-        if not 0 <= index < self._choices:
-            raise self._upstream.garbage(f"a choice {index} of {self._choices}")
-        self._begun.add(index)
-
-    def _finish(self, finish: Finish) -> ChoiceStep:
-        self._begin(finish.index)
-        self._open.discard(finish.index)
-        native = finish.native_reason
-        if native is not None:
-            _report(native, finish.reason)
-        if finish.reason == "error":
-            failed = self._upstream.bad_finish(finish.index, native or finish.reason)
-            self.bad_end = self.bad_end or failed
-        return ChoiceStep(
-            finish.index,
-            tokens=0,
-            finish_reason=finish.reason,
-            matched_stop=finish.matched_stop,
-            native_reason=native,
-        )
-
-
-def _delta(delta: DeltaFrame) -> ChoiceStep:
-    # Without log probabilities the number of tokens in a chunk is unknown; it is usually one.
-    tokens = len(delta.logprobs) if delta.logprobs else 1
-    return ChoiceStep(
-        delta.index, (), b"", delta.text, delta.kind, delta.call, delta.logprobs, tokens
-    )
-
-
-_reported: set[str] = set()
-_MOST_REPORTED: Final = 64
-
-
-def _report(native: str, ours: str) -> None:
-    """Warns once per process about an unknown finish reason; an upstream may invent many."""
-    _, is_known = translate(native)
-    if is_known or native in _reported or len(_reported) >= _MOST_REPORTED:
-        return
-    _reported.add(native)
-    logger.warning(
-        "an upstream uses the finish reason %r, which is read as `%s`",
-        native,
-        ours,
-        extra={"event": "upstream.finish-reason", "native_reason": native, "reason": ours},
-    )
 
 
 class UpstreamAnswer:
@@ -209,9 +91,12 @@ class UpstreamAnswer:
                     raise state.bad_end from None
                 return
             has_more = data or isinstance(data, list)
-            next_step = state.step(decoder.put(data) if has_more else decoder.finish())
-            if next_step is not None or isinstance(data, list):
-                yield next_step or Step(())
+            items = decoder.put(data) if has_more else decoder.finish()
+            next_step = None
+            for next_step in state.steps(items):
+                yield next_step
+            if next_step is None and isinstance(data, list):
+                yield Step(())  # What the direct path has counted is taken over.
             if state.failure is not None:
                 raise state.failure
             # Comments do not extend the deadline; only content does.
@@ -250,8 +135,8 @@ class UpstreamAnswer:
                     raise self._upstream.garbage(f"more than {_MOST_WHOLE} bytes")
         except TimeoutError:
             raise too_slow() from None
-        step = self._steps.step(_whole_items(self._choices, data.decode(errors="replace")))
-        if step is not None:
+        items = _whole_items(self._choices, data.decode(errors="replace"))
+        for step in self._steps.steps(items):
             yield step
         if self._steps.failure is not None:
             raise self._steps.failure
