@@ -694,6 +694,27 @@ class FrameEncoder:
 
     def heartbeat(self) -> bytes: ...
 
+@disjoint_base
+class MessageEncoder:
+    """Numbers the frames of an answer, and encodes those with new text as gRPC messages."""
+
+    def __new__(cls, choices: int) -> Self: ...
+    @property
+    def seq(self) -> int: ...  # The number of the last frame; deltas count from 1
+    @property
+    def choices(self) -> int: ...
+    def number(self, seq: int | None = None) -> int:
+        """The next number, or the given one; counting continues from there."""
+    def encode_text(
+        self, text: str, index: int = 0, kind: str = "text", seq: int | None = None
+    ) -> bytes:
+        """A frame with new text; empty if it is half a surrogate pair, which waits for the other
+        half."""
+    def join(self, text: str, index: int) -> str:
+        """The text with the half that waits in front, and without one at its end."""
+    def release(self) -> list[int]:
+        """The answer ends: the choices whose half of a pair is alone."""
+
 @final
 class PartialJson:
     """Parses JSON while it arrives."""
@@ -744,6 +765,8 @@ class WireServer:
         found no room."""
     def set_tls(self, chain: bytes, key: bytes) -> None:
         """Another certificate and key, as PEM, for connections from now on."""
+    def drain(self) -> None:
+        """`stop`, except for connections that carry gRPC."""
     def stop(self) -> None:
         """Accepts no more connections; open ones end when their requests are answered."""
     def close(self) -> None:
@@ -784,7 +807,7 @@ class WireExchange:
     @property
     def messages_end(
         self,
-    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+    ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
@@ -803,8 +826,19 @@ class WireExchange:
     ) -> bool:
         """`append` of a frame with new text. `opening` replaces the bracket with which it
         begins."""
+    def append_text_message(
+        self, encoder: MessageEncoder, text: str, index: int, kind: str
+    ) -> bool:
+        """`append` of a gRPC message with new text."""
+    def append_data(self, data: bytes) -> bool:
+        """`append` of a message to a WebSocket that is not text."""
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
+    def abort_after(self, seconds: float) -> None:
+        """What is not sent by then is dropped, and the answer broken."""
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a gRPC call, which carries messages in both directions."""
     def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...
     def abort_unless_finished(self) -> None: ...
 

@@ -44,7 +44,7 @@ class Served:
         self._ending = asyncio.Event()
         async with Server(self.application) as server:
             self.url, self.port = server.url, server.port
-            self.grpc = server.grpc.address if server.grpc is not None else ""
+            self.grpc = server.grpc_address or ""
             self._began.set()
             await self._ending.wait()
             server.stop_accepting()

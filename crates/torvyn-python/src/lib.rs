@@ -75,5 +75,7 @@ mod _native {
     #[pymodule_export]
     use super::wire::frames::FrameEncoder;
     #[pymodule_export]
+    use super::wire::messages::MessageEncoder;
+    #[pymodule_export]
     use super::wire::partial_json::PartialJson;
 }

@@ -5,6 +5,8 @@
 //! What comes first, or after a pause, is sent at once. What follows within `TOGETHER` is sent together after that time:
 //! a client sees no difference, and a write costs as much as everything else that is done for a token.
 
+mod body;
+
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -16,6 +18,7 @@ use http_body::Frame;
 
 use crate::events::{Event, Events};
 use crate::reactor::{Handle, lock};
+pub use body::AnswerBody;
 
 pub const CAPACITY: usize = 32 * 1024;
 /// How much a connection takes at once: what it has taken is in memory beside what waits.
@@ -101,7 +104,7 @@ impl Answer {
     pub fn respond(&self, head: Parts, body: Bytes) {
         let mut state = lock(&self.state);
         state.head = Some(head);
-        state.whole = Some(body);
+        state.whole = Some(body).filter(|body| !body.is_empty());
         state.is_finished = true;
         state.wake();
     }
@@ -162,6 +165,17 @@ impl Answer {
         state.wake();
         if let Some(stream) = state.stream.take() {
             stream.wake();
+        }
+    }
+
+    /// `abort`, if not everything is sent by then.
+    pub fn abort_after(self: &Arc<Self>, limit: Duration) {
+        if !self.is_left() {
+            let (answer, timer) = (self.clone(), self.handle.sleep(limit));
+            self.handle.spawn(async move {
+                timer.await;
+                answer.abort();
+            });
         }
     }
 

@@ -21,7 +21,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     grpc_port: int | None = None
-    """0: any free port; None: no gRPC."""
+    """0: any free port; None: no port for gRPC alone."""
     hosts: tuple[str, ...] = ()
     """Host names that it serves in addition to local ones; `*`: any."""
     cors: tuple[str, ...] = ()

@@ -6,7 +6,16 @@ import asyncio
 import json
 from typing import Any
 
-from grpc_client import HI, answering, calling, frames_of, generate, grpc, pb, text_of
+from grpc_client import (
+    HI,
+    answering,
+    calling,
+    frames_of,
+    generate,
+    grpc,
+    pb,
+    text_of,
+)
 from live_server import PATIENCE_S, wait_for
 from watched_engines import Watched
 
@@ -14,6 +23,8 @@ from torvyn.engine import Request, Scripted
 from torvyn.errors import Unavailable
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
 from torvyn.v1 import inference_pb2_grpc
+
+WIRES = ("granian", "native")
 
 TOOL = pb.Tool(
     name="weather",

@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2
-from grpc_client import ALONE, HI, calling, frames_of, grpc, text_of
+from grpc_client import ALONE, HI, calling, frames_of, grpc, serving_calls, text_of
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from live_server import PATIENCE_S, served
+from live_server import PATIENCE_S
 from serve_process import MANIFEST, serving
 from watched_engines import Watched
 
 from torvyn.engine import Scripted
 from torvyn.protocol import EndFrame, ErrorFrame
 from torvyn.v1 import inference_pb2_grpc
+
+WIRES = ("granian", "native")
 
 SERVICE = "torvyn.v1.Inference"
 Health = health_pb2.HealthCheckResponse
@@ -35,7 +37,7 @@ def health_of(channel: Any, name: str) -> Any:
 
 def test_the_health_of_the_server_and_of_its_service_is_served() -> None:
     with (
-        served(Scripted("a"), grpc_port=0) as server,
+        serving_calls(Scripted("a")) as server,
         grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
     ):
         assert [health_of(channel, name) for name in ("", SERVICE)] == [Health.SERVING] * 2
@@ -47,7 +49,7 @@ def test_the_health_of_the_server_and_of_its_service_is_served() -> None:
 
 def test_a_server_that_drains_is_not_serving() -> None:
     engine = Watched(pause_s=0.01)
-    with served(engine, grpc_port=0, shutdown_grace_s=2.0) as server, calling(server) as stub:
+    with serving_calls(engine, shutdown_grace_s=2.0) as server, calling(server) as stub:
         channel = grpc.insecure_channel(server.grpc, options=[ALONE])
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watched).status == Health.SERVING
@@ -71,7 +73,7 @@ def reflected(channel: Any, **asked: str) -> Any:
 
 def test_a_client_that_knows_nothing_finds_out_what_there_is() -> None:
     with (
-        served(Scripted("a"), grpc_port=0) as server,
+        serving_calls(Scripted("a")) as server,
         grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
     ):
         listed = reflected(channel, list_services="").list_services_response.service
@@ -113,7 +115,7 @@ def test_a_signal_ends_the_server_and_its_calls_in_good_order(tmp_path: Path) ->
     assert isinstance(end, EndFrame)
 
 
-@pytest.mark.parametrize("package", ["grpc", "grpc_health", "google.protobuf"])
+@pytest.mark.parametrize("package", ["grpc_reflection", "grpc_health", "google.protobuf"])
 def test_a_package_that_is_missing_is_named(tmp_path: Path, package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; from torvyn.cli import main; main()"
     arguments = ("serve", "--engine", "scripted", "--port", "0", "--grpc-port", "0")

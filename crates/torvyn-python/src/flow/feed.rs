@@ -8,7 +8,8 @@ use pyo3::types::{PyList, PyString};
 use torvyn_reactor::Role;
 use torvyn_stream::{ContentType, CopyReason, Element, Emission, End, StageError};
 
-use crate::element::convert::{attributes_of, emission, end_of, wrong_result};
+use crate::element::convert::{attributes_of, end_of, wrong_result};
+use crate::element::emission::emission;
 use crate::element::foreign::object;
 use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;

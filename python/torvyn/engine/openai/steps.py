@@ -39,13 +39,13 @@ class Steps:
         """The first text is a step of its own: it is sent before the rest is decoded."""
         while True:
             is_first = not self.has_begun
-            step = self.step(items)
+            step = self.step(items, until_text=True)
             if step is not None:
                 yield step
             if not is_first or not self.has_begun or self.failure is not None:
                 return
 
-    def step(self, items: Iterable[Item]) -> Step | None:
+    def step(self, items: Iterable[Item], *, until_text: bool = False) -> Step | None:
         parts: list[ChoiceStep] = []
         usage: Usage | None = None
         try:
@@ -54,7 +54,7 @@ class Steps:
                     if item.index not in self._begun:
                         self._begin(item.index)
                     parts.append(_delta(item))
-                    if not self.has_begun:
+                    if until_text and not self.has_begun:
                         break
                 elif isinstance(item, Finish):
                     parts.append(self._finish(item))

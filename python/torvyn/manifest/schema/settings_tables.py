@@ -150,8 +150,8 @@ SERVE: Final = Table(
         Key(
             "grpc_port",
             "integer",
-            "The gRPC port; 0 means any free port.",
-            default_doc="no gRPC",
+            "A port for gRPC; 0 means any free port. The native wire also serves gRPC on `port`.",
+            default_doc="no such port",
             maximum=65535,
         ),
         Key(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torvyn._native import WireExchange, WireServer
 from torvyn.concurrency.earliest_timer import EarliestTimer
 from torvyn.errors import UsageError
+from torvyn.transport.grpc.exchange import GrpcExchange
 from torvyn.transport.http.body_limit import MAX_BODIES
 from torvyn.transport.http.native_exchange import NativeExchange
 from torvyn.transport.websocket.native_socket import NativeSocket
@@ -53,7 +54,7 @@ class NativeListener:
         self._turn()
 
     def stop_accepting(self) -> None:
-        self._wire.stop()
+        self._wire.drain()
 
     def use_certificate(self, certificate: Certificate) -> None:
         """For connections from now on."""
@@ -98,10 +99,14 @@ class NativeListener:
 
     def _begin(self, native: WireExchange) -> None:
         application = self._application
+        exchange: NativeExchange
         if native.is_websocket:
             # Its streams are traced one by one.
             exchange = NativeExchange(native)
             handling = application.websocket.handle(NativeSocket(exchange))
+        elif native.is_call:
+            exchange = GrpcExchange(native, application.settings, application.sample_rate)
+            handling = application.grpc.handle(exchange)
         else:
             exchange = NativeExchange(native, application.sample_rate)
             handling = application.http.handle(exchange)
