@@ -12,6 +12,7 @@ from observed_engines import is_settled, nothing_runs, wait_until
 
 from fake_upstream import HELLO, running, says
 from torvyn.engine.openai.engine import OpenAI
+from torvyn.errors import MissingError
 
 
 def engine_at(upstream, **options):
@@ -154,3 +155,21 @@ def test_an_engine_that_nobody_closed_ends_quietly(is_up):
 
     said = "Hello\n" if is_up else "engine.upstream-down\n"
     assert (done.stdout, done.stderr) == (said, "")
+
+
+def test_without_its_package_a_client_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+
+    with pytest.raises(MissingError) as caught:
+        OpenAI(base_url="http://x/v1", model="m", client="aiohttp")
+    assert "torvyn[openai]" in (caught.value.hint or "")
+
+
+def test_the_native_client_needs_no_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+
+    with (
+        running(says(*HELLO)) as upstream,
+        OpenAI(base_url=upstream.url, model="m", client="native") as engine,
+    ):
+        assert engine.complete("x").text == "Hello"
