@@ -36,7 +36,7 @@ async def answer(exchange: Any) -> None:
 
 
 async def main(port: int) -> None:
-    settings = ServerSettings(port=port, wire="native", max_body_bytes=LARGEST_BYTES)
+    settings = ServerSettings(port=port, max_body_bytes=LARGEST_BYTES)
     application: Any = SimpleNamespace(
         settings=settings,
         sample_rate=0.0,

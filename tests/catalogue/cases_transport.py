@@ -1,7 +1,6 @@
 """One provocation for each code of serving."""
 
 import asyncio
-import importlib
 import json
 import socket
 import sys
@@ -121,9 +120,8 @@ def _no_flow(_folder: Path) -> None:
 
 
 def _package_missing(_folder: Path) -> None:
-    importlib.import_module("torvyn.transport.listener.server")
-    with mock.patch.dict(sys.modules, {"granian.server.embed": None}):
-        Server(application())
+    with mock.patch.dict(sys.modules, {"grpc_health": None}):
+        Server(application(grpc_port=0))
 
 
 def _route(exchange: AsgiExchange) -> Any:

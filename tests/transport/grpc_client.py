@@ -35,9 +35,8 @@ def calling(server: Served, *options: tuple[str, int]) -> Iterator[Any]:
 
 @contextmanager
 def serving_calls(engine: Any, **settings: Any) -> Iterator[Served]:
-    """A server with gRPC: on the one port of the native wire, or on a port of its own."""
-    port = {} if Served.wire == "native" else {"grpc_port": 0}
-    with served(engine, **{**port, **settings}) as server:
+    """A server with gRPC beside HTTP."""
+    with served(engine, **settings) as server:
         yield server
 
 

@@ -27,8 +27,6 @@ from watched_engines import Watched
 from torvyn.engine import Scripted
 from torvyn.v1 import inference_pb2_grpc
 
-WIRES = ("granian", "native")
-
 Code = grpc.StatusCode
 
 

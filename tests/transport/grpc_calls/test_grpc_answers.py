@@ -24,8 +24,6 @@ from torvyn.errors import Unavailable
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
 from torvyn.v1 import inference_pb2_grpc
 
-WIRES = ("granian", "native")
-
 TOOL = pb.Tool(
     name="weather",
     description="Of a city",

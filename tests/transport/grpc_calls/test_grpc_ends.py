@@ -22,7 +22,7 @@ from grpc_client import (
     serving_calls,
     trailer,
 )
-from live_server import PATIENCE_S, served, wait_for
+from live_server import PATIENCE_S, wait_for
 from watched_engines import CEILING_S, Numbering, Watched, peer_of
 
 from torvyn.engine import Scripted
@@ -31,8 +31,6 @@ from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame
 from torvyn.transport import ServerSettings, app
 from torvyn.transport.listener.server import Server
 from torvyn.transport.listener.sockets import SEND_BYTES
-
-WIRES = ("granian", "native")
 
 Code = grpc.StatusCode
 
@@ -237,11 +235,6 @@ def test_a_port_in_use_is_an_error() -> None:
 
     assert caught.value.code == "transport.cannot-listen"
     assert "--grpc-port" in (caught.value.hint or "")
-
-
-def test_without_a_port_there_is_no_grpc_beside_another_server() -> None:
-    with served(Scripted("a"), wire="granian") as server:
-        assert server.grpc == ""
 
 
 def test_a_thousand_calls_that_are_cancelled_at_once_leave_nothing() -> None:

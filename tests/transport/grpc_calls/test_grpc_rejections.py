@@ -23,8 +23,6 @@ from watched_engines import Watched
 
 from torvyn.engine import Scripted, Service
 
-WIRES = ("granian", "native")
-
 Code = grpc.StatusCode
 INVALID = "transport.request-invalid"
 

@@ -15,8 +15,6 @@ from watched_engines import CEILING_S, Watched
 
 from torvyn.engine import Scripted
 
-WIRES = ("granian", "native")
-
 Code = grpc.StatusCode
 PROMPT = pb.GenerateRequest(prompt="Hi")
 LONG = " ".join(f"word{number}" for number in range(2000))

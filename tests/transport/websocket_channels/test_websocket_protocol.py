@@ -21,7 +21,6 @@ from watched_engines import Watched
 
 from torvyn.engine import Scripted
 
-WIRES = ("native",)
 ASKED = '{"type":"ping"}'
 ANSWERED = b'{"type":"pong"}'
 LIMIT = 1000

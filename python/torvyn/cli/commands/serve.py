@@ -47,7 +47,7 @@ DEFAULT = "Torvyn.toml"
 @click.option("--host", metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", metavar="N", help="The port; 0 chooses a free one.")
 @click.option(
-    "--grpc-port", metavar="N", help="A port for gRPC. The native wire also serves it on `--port`."
+    "--grpc-port", metavar="N", help="A second port, for gRPC alone. `--port` serves it as well."
 )
 @click.option(
     "--keys", metavar="PATH", help="Require an API key from this file; see `torvyn keys`."

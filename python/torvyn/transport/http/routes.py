@@ -81,7 +81,7 @@ def is_public(path: str) -> bool:
 def grpc_refused() -> Rejection:
     message = "this connection does not carry gRPC"
     hint = (
-        "gRPC needs HTTP/2, `application/grpc` or `application/grpc+proto`, `te: trailers`, and "
-        '`wire = "native"` or the port of `grpc_port`'
+        "gRPC needs HTTP/2, `application/grpc` or `application/grpc+proto`, and "
+        "`te: trailers`, and is not served to programs that mount the server"
     )
     return Rejection(415, "transport.grpc-refused", message, hint=hint)

@@ -1,7 +1,7 @@
 """The server: the application on its sockets, until a signal ends it.
 
-Nothing forks, so engines may be open already. The application runs on the loop of the calling
-thread, whatever carries the bytes.
+Nothing forks, so engines may be open already. The application and the wire run on the loop of the
+calling thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from torvyn.concurrency.signals import SignalHandler
 from torvyn.concurrency.switch_interval import shorten_switch_interval
@@ -23,13 +23,9 @@ from torvyn.transport.application import Application
 from torvyn.transport.grpc.packages import has_packages
 from torvyn.transport.listener import tls
 from torvyn.transport.listener.hangup import reload_on_hangup
-from torvyn.transport.listener.idle_reaper import IdleReaper
+from torvyn.transport.listener.native_listener import NativeListener
 from torvyn.transport.listener.sockets import listen, listen_for_grpc
 from torvyn.transport.workers.worker_signals import end_with_parent
-
-if TYPE_CHECKING:
-    from torvyn.transport.listener.granian_listener import GranianListener
-    from torvyn.transport.listener.native_listener import NativeListener
 
 
 class Server:
@@ -39,28 +35,24 @@ class Server:
         self.application = application
         settings = application.settings
         certificate = tls.certificate(settings)
-        is_native = settings.wire == "native"
         sock = listen(settings)
         address = _address(sock)
         self.url = f"{'https' if certificate else 'http'}://{address}"
         self.port: int = sock.getsockname()[1]
-        self._listener = _listener(application, sock, certificate)
-        self.grpc_address = address if is_native and has_packages() else None
+        self._listener = NativeListener(application, sock, certificate)
+        self.grpc_address = address if has_packages() else None
         """Where gRPC is served; None: nowhere."""
         self._grpc_listener: NativeListener | None = None
         if settings.grpc_port is not None:
             application.grpc.load()
             sock = listen_for_grpc(settings, settings.grpc_port)
             self.grpc_address = _address(sock)
-            self._grpc_listener = _native_listener(application, sock, certificate)
-        # The native wire closes idle connections itself.
-        self._idle_reaper = IdleReaper(*(() if is_native else (self.port,)))
+            self._grpc_listener = NativeListener(application, sock, certificate)
 
     async def __aenter__(self) -> Self:
         self._listener.start()
         if self._grpc_listener is not None:
             self._grpc_listener.start()
-        self._idle_reaper.start()
         return self
 
     async def __aexit__(
@@ -69,7 +61,6 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._idle_reaper.stop()
         self.application.grpc.close()
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         await self._listener.stop(grace_s)
@@ -103,24 +94,6 @@ class Server:
     async def wait_failed(self) -> None:
         """Returns, or raises, when the listener ends by itself."""
         await self._listener.wait_failed()
-
-
-def _listener(
-    application: Application, sock: socket.socket, certificate: tls.Certificate | None
-) -> NativeListener | GranianListener:
-    if application.settings.wire == "native":
-        return _native_listener(application, sock, certificate)
-    from torvyn.transport.listener.granian_listener import GranianListener
-
-    return GranianListener(application, sock, certificate)
-
-
-def _native_listener(
-    application: Application, sock: socket.socket, certificate: tls.Certificate | None
-) -> NativeListener:
-    from torvyn.transport.listener.native_listener import NativeListener
-
-    return NativeListener(application, sock, certificate)
 
 
 def _address(sock: socket.socket) -> str:

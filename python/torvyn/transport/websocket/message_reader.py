@@ -36,12 +36,20 @@ class MessageReader:
     async def run(self) -> None:
         """Returns when the client disconnects or breaks a limit."""
         try:
-            while (message := await self._socket.receive()) is not None:
-                await self._handle(message)
+            while await self._handle_next():
+                pass
         except Exception:
             self.close = (FAILED, "the server failed; see its log")
             raise
         self.close = CLOSES.get(self._socket.end or "")
+
+    async def _handle_next(self) -> bool:
+        """False: no more come. A loop in one function would keep the last message while it waits
+        for the next."""
+        message = await self._socket.receive()
+        if message is not None:
+            await self._handle(message)
+        return message is not None
 
     async def _handle(self, data: str | bytes) -> None:
         try:
