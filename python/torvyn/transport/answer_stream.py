@@ -23,7 +23,7 @@ from torvyn.transport.rejection import client_error, is_retryable, log_failure
 from torvyn.transport.request_body import ignored_header
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.transport.sessions.observer_tap import ObserverTap
 
 _TEXT = (0, "text")

@@ -15,7 +15,7 @@ from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
 
 logger = logging.getLogger("torvyn.transport")
 

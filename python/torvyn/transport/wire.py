@@ -15,7 +15,7 @@ from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.exchange import HttpExchange, TextPoster
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.proto_encoder import ProtoEncoder
 
 STREAMED: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from torvyn._native import DirectText
 from torvyn.engine.delta import Piece
 
 if TYPE_CHECKING:
-    from torvyn._native import ChunkParser, DirectText, WireReply
+    from torvyn._native import ChunkParser, WireReply
     from torvyn.engine.answer.answer_flows import AnswerFlows
     from torvyn.engine.answer.response import Response
     from torvyn.engine.timing import Timing
 
-Offer = Callable[[], "DirectText | None"]
+__all__ = ["DirectPath", "DirectText", "Offer"]
+
+Offer = Callable[[], DirectText | None]
 """Where text may go, unless the reader has to see it."""
 
 

@@ -22,7 +22,7 @@ from torvyn.transport.rejection import Rejection
 from torvyn.transport.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.encoder import Encoder
 
 ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
