@@ -20,6 +20,7 @@ __all__ = [
     "ChunkParser",
     "CompiledComponent",
     "Database",
+    "DirectText",
     "Element",
     "EventParser",
     "FileParser",
@@ -810,6 +811,9 @@ class WireExchange:
         """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be appended; if not, an event tells when."""
     def append(self, data: bytes) -> bool:
         """False: wait until there is room. Raises `ConnectionResetError` when nobody reads."""
     def append_text(
@@ -872,6 +876,21 @@ class WireClient:
         """Closes every connection."""
 
 @final
+class DirectText:
+    """Where text goes in native code, and what was counted on the way. `clock_s` is the time now,
+    by the clock of the times that `take` returns."""
+
+    def __new__(cls, exchange: WireExchange, encoder: FrameEncoder, clock_s: float) -> Self: ...
+    def take(self) -> tuple[int, list[float], list[Element] | None]:
+        """Since the last call: the tokens, when text was delivered, and what left the flow, if that
+        is for Python."""
+    def close(self) -> None:
+        """From now on, all text goes to Python."""
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since it last sent text; None if it never has."""
+
+@final
 @type_check_only
 class WireReply:
     """The response to a request, while it arrives."""
@@ -879,8 +898,17 @@ class WireReply:
     @property
     def status(self) -> int | None: ...
     def headers(self) -> dict[str, str]: ...
-    def take(self) -> bytes | None:
-        """What has arrived; nothing at the end; None if more may come."""
+    def take(self) -> bytes | list[tuple[int, str] | ServerEvent] | None:
+        """What has arrived, or the parts that the direct path has left; nothing at the end; None
+        if more may come."""
+    def arm(self, direct: DirectText, parser: ChunkParser, flow: NativeFlow | None = None) -> None:
+        """From now on, chunks with text only go through the flow to the answer of `direct`, until
+        something else arrives."""
+    def disarm(self) -> None:
+        """From now on, everything goes to Python."""
+    @property
+    def direct_idle_s(self) -> float | None:
+        """Seconds since the direct path last took something; None if it never has."""
     def wait(self, future: Future[None], knows_head: bool) -> bool:
         """Lets `turn` return the future when there is more. False: there is something already."""
     @property

@@ -26,6 +26,8 @@ mod _native {
     #[pymodule_export]
     use super::client::WireClient;
     #[pymodule_export]
+    use super::client::direct::DirectText;
+    #[pymodule_export]
     use super::component::native_stage::NativeStage;
     #[pymodule_export]
     use super::database::Database;

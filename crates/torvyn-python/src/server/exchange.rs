@@ -11,7 +11,7 @@ use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
 use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
 
 use super::Driven;
-use crate::wire::frames::FrameEncoder;
+use crate::wire::frames::{FrameEncoder, Line};
 use crate::wire::messages::MessageEncoder;
 
 #[pyclass(frozen, module = "torvyn._native")]
@@ -23,6 +23,12 @@ pub struct WireExchange {
 impl WireExchange {
     pub fn new(exchange: Box<Exchange>, driven: Arc<Driven>) -> Self {
         Self { exchange, driven }
+    }
+
+    /// Appends a frame with new text; false: the client has left, or it must be waited for.
+    pub fn append_frame(&self, line: &Line, text: &str) -> bool {
+        let append = || self.exchange.append_with(|out| line.write_text(text, out));
+        self.driven.after(append) && !self.exchange.answer.is_full()
     }
 
     fn appended(&self, append: impl FnOnce() -> bool) -> PyResult<bool> {
@@ -190,6 +196,12 @@ impl WireExchange {
     /// Closes a WebSocket.
     fn close(&self, code: u16, reason: &str) {
         self.driven.after(|| self.exchange.close(code, reason));
+    }
+
+    /// Whether more may be appended; if not, an event tells when.
+    #[getter]
+    fn has_room(&self) -> bool {
+        !self.exchange.answer.must_wait()
     }
 
     /// `append` of a gRPC message with new text.

@@ -214,6 +214,11 @@ impl Line {
         }))
     }
 
+    /// The same for text of the first choice in which no pair is split.
+    pub fn write_text(&self, text: &str, out: &mut Vec<u8>) {
+        self.encoder.text(self.encoder.number(None), 0, Kind::Text, text, None, out);
+    }
+
     /// The answer ends: single halves become U+FFFD.
     fn release(&self, out: &mut Vec<u8>) {
         for index in self.halves.release() {

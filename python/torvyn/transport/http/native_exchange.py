@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
-from torvyn._native import WireExchange
+from torvyn._native import DirectText, WireExchange
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.body_limit import BodyBudget
@@ -108,6 +109,12 @@ class NativeExchange(HttpExchange):
             return None if has_room else self._wait_for_room()
 
         return post
+
+    def direct_text(self, encoder: Encoder) -> DirectText:
+        return DirectText(self._native, encoder, time.perf_counter())
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        return None if self._native.has_room else self._wait_for_room()
 
     def _wait_for_room(self) -> asyncio.Future[None]:
         room = self._loop.create_future()
