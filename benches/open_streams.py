@@ -29,16 +29,20 @@ from benches.server_process import (
     running,
     stay_off_the_server,
 )
+from benches.work_serving import MODEL
 
 STREAMS, RATE, SECONDS, OPEN = 500, 50.0, 4, 2_000
-GOAL_MS, GOAL_KIB = 10.0, 40.0
-OWN = Question("/v1/streams", {"prompt": "Hi"}, b'"text":')
+BESIDE = 9_500
+"""Streams that are open and silent while the others speak."""
+GOAL_MS, GOAL_KIB = 10.0, 28.0
+OWN = Question("/v1/streams", {"prompt": "Hi", "flow": MODEL}, b'"text":')
+QUIET = Question("/v1/streams", {"prompt": "Hi", "flow": "quiet"}, b'"text":')
 STAMP = re.compile(rb'"text":"((?: \d{19})+)"')
 METHOD = """\
-Latency: {streams} streams of {rate:g} tokens per second each for {seconds} s, the server on one
-core, the reader on the other; from the engine's `yield` to the reader's `recv`, through a
-block-list. Percentiles of all tokens of a round except its first second, medians of {rounds}
-rounds. Memory: {open:,} streams whose engines have not emitted a token yet; the growth of the
+Latency: {streams} streams of {rate:g} tokens per second each for {seconds} s, {beside:,} others
+open beside them, the server on one core, the reader on the other; from the engine's `yield` to the
+reader's `recv`, through a block-list. Percentiles of all tokens of a round except its first second,
+medians of {rounds} rounds. Memory: {open:,} streams whose engines have not emitted a token yet; the growth of the
 server's resident set per stream, after two hundred other streams have ended."""
 
 
@@ -50,12 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if cannot_run():
         return 2
     method = METHOD.format(
-        streams=STREAMS, rate=RATE, seconds=SECONDS, rounds=options.rounds, open=OPEN
+        streams=STREAMS,
+        rate=RATE,
+        seconds=SECONDS,
+        rounds=options.rounds,
+        open=OPEN,
+        beside=BESIDE,
     )
     question = "What do many open streams cost?"
     report = Report("open_streams", question, method.replace("\n", " "))
     stay_off_the_server()
-    allow_files(2 * OPEN)
+    allow_files(STREAMS + BESIDE + 1024)
     _latency(report, options.rounds)
     _memory(report, options.rounds)
     publish(report, options.json)
@@ -77,10 +86,16 @@ def serving(*arguments: str) -> contextlib.AbstractContextManager[ServerProcess]
     return running(command, SERVER_CORE)
 
 
+def _latency_server(tokens: int) -> contextlib.AbstractContextManager[ServerProcess]:
+    most = str(STREAMS + BESIDE)
+    return serving("--rate", str(RATE), "--tokens", str(tokens), "--quiet", "--max-streams", most)
+
+
 def _latency(report: Report, rounds: int) -> None:
     found: dict[str, list[float]] = {"p50": [], "p99": [], "max": []}
     tokens, loads = int(RATE * SECONDS), []
-    with serving("--rate", str(RATE), "--tokens", str(tokens)) as server:
+    with _latency_server(tokens) as server, opened(server.port, BESIDE) as quiet:
+        _begin(quiet, QUIET.bytes(server.port))
         for number in range(rounds):
             say(f"latency: round {number + 1} of {rounds}")
             before_s, began_s = server.cpu_s(), time.perf_counter()
@@ -150,13 +165,18 @@ def _open(server: ServerProcess, streams: int) -> float:
     """KiB that the server used per stream, while all were open."""
     before = server.resident_bytes()
     with opened(server.port, streams) as socks:
-        for sock in socks:
-            sock.sendall(OWN.bytes(server.port))
-        for sock in socks:
-            got = b""
-            while b'"start"' not in got:
-                got += sock.recv(4096)
+        _begin(socks, OWN.bytes(server.port))
         return (server.resident_bytes() - before) / streams / 1024
+
+
+def _begin(socks: Sequence[socket.socket], asked: bytes) -> None:
+    """Asks on each of them, and waits until all have begun."""
+    for sock in socks:
+        sock.sendall(asked)
+    for sock in socks:
+        got = b""
+        while b'"start"' not in got:
+            got += sock.recv(4096)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.transport import ServerSettings, app, serve
 
+QUIET_RATE = 1e-5
+
 
 class Listed(Engine):
     """Says what it was given."""
@@ -61,6 +63,7 @@ def main() -> None:
     parser.add_argument("--write-timeout", type=float, default=30.0)
     parser.add_argument("--grace", type=float, default=10.0)
     parser.add_argument("--max-streams", type=int, default=4096)
+    parser.add_argument("--quiet", action="store_true", help="also a flow that says nothing")
     parser.add_argument("--tls", nargs=2, default=("", ""), metavar=("CERT", "KEY"))
     options = parser.parse_args()
     engine: Engine = Listed(options.tokens, options.paced, options.rate)
@@ -71,13 +74,17 @@ def main() -> None:
     settings = ServerSettings(
         port=options.port,
         max_streams=options.max_streams,
+        max_connections=options.max_streams + 1024,
+        max_connections_per_address=options.max_streams + 1024,
         write_timeout_s=options.write_timeout,
         shutdown_grace_s=options.grace,
         tls_cert=options.tls[0],
         tls_key=options.tls[1],
     )
-    service = Service(MODEL, engine, make_flow=make_flow)
-    serve(app({MODEL: service}, settings), lambda url: None, lambda: None)
+    services = {MODEL: Service(MODEL, engine, make_flow=make_flow)}
+    if options.quiet:
+        services["quiet"] = Service("quiet", Listed(1, False, QUIET_RATE), make_flow=make_flow)
+    serve(app(services, settings), lambda url: None, lambda: None)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::header::{HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 
@@ -72,7 +74,7 @@ async fn answer(
         return Err(Aborted);
     }
     shared.events.push(Event::Request(Box::new(Exchange {
-        head,
+        head: compact(head),
         body,
         peer: connection.peer,
         answer: answer.clone(),
@@ -98,6 +100,23 @@ async fn answer(
         connection.line.enlarge_send_buffer(LARGE_BUFFER_BYTES);
     }
     Ok(Response::from_parts(head, AnswerBody::new(whole, in_flight)))
+}
+
+/// A head that owns its bytes. Those of hyper are slices of the buffer that was read into, and a stream would keep all of
+/// it for as long as it is open.
+fn compact(head: Parts) -> Parts {
+    let (mut own, ()) = Request::new(()).into_parts();
+    own.method = head.method;
+    own.version = head.version;
+    own.uri = Uri::from_maybe_shared(Bytes::from(head.uri.to_string())).unwrap_or(head.uri);
+    own.headers = HeaderMap::with_capacity(head.headers.keys_len());
+    for (name, value) in &head.headers {
+        let name = HeaderName::from_bytes(name.as_str().as_bytes()).unwrap_or_else(|_| name.clone());
+        let mut copy = HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone());
+        copy.set_sensitive(value.is_sensitive());
+        own.headers.append(name, copy);
+    }
+    own
 }
 
 thread_local! {

@@ -128,6 +128,11 @@ impl AsyncRead for Socket {
             let count = self.peeked.len().min(buffer.remaining());
             buffer.put_slice(&self.peeked[..count]);
             self.peeked.drain(..count);
+            if self.peeked.is_empty() {
+                // With what has arrived since, so that a head is parsed once. An end or an error is reported again.
+                self.peeked = Vec::new();
+                let _ = self.poll_read(context, buffer);
+            }
             return Poll::Ready(Ok(()));
         }
         let space = buffer.initialize_unfilled();

@@ -1,11 +1,12 @@
 //! One request and its answer, for Python.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyConnectionResetError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
+use torvyn_wire::bytes::Bytes;
 use torvyn_wire::http::header::{HeaderName, HeaderValue};
 use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
 use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
@@ -17,12 +18,15 @@ use crate::wire::messages::MessageEncoder;
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct WireExchange {
     exchange: Box<Exchange>,
+    /// Until it is taken.
+    body: Mutex<Bytes>,
     driven: Arc<Driven>,
 }
 
 impl WireExchange {
-    pub fn new(exchange: Box<Exchange>, driven: Arc<Driven>) -> Self {
-        Self { exchange, driven }
+    pub fn new(mut exchange: Box<Exchange>, driven: Arc<Driven>) -> Self {
+        let body = exchange.body.as_mut().map(std::mem::take).unwrap_or_default();
+        Self { exchange, body: Mutex::new(body), driven }
     }
 
     /// Appends a frame with new text; false: the client has left, or it must be waited for.
@@ -97,9 +101,10 @@ impl WireExchange {
         self.exchange.head.headers.get_all("host").iter().count()
     }
 
-    #[getter]
-    fn body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.exchange.body.as_deref().unwrap_or_default())
+    /// The body, once: a stream that stays open does not keep it.
+    fn take_body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let body = std::mem::take(&mut *self.body.lock().unwrap_or_else(PoisonError::into_inner));
+        PyBytes::new(py, &body)
     }
 
     /// Why the body is not there: `too-large`, `slow`, `refused` or `malformed`.

@@ -75,7 +75,7 @@ class NativeExchange(HttpExchange):
     async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
         error = self._native.body_error
         if error is None:
-            return self._native.body
+            return self._native.take_body()
         if error == "too-large":
             raise body_too_large(settings.max_body_bytes)
         if error == "malformed":
