@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 
@@ -58,6 +58,7 @@ async fn answer(
     let asked = websocket::is_asked(&request).then(|| hyper::upgrade::on(&mut request));
     let (messages, inbox) = asked.as_ref().map(|_| inbox(answer.id, shared.events.clone())).unzip();
     let (head, body) = request.into_parts();
+    let is_http1 = head.version < Version::HTTP_2;
     let body = shared.bodies.collect(body, &shared.options, &shared.handle).await;
     in_flight.received();
     if body == Err(BodyError::Left) {
@@ -85,7 +86,7 @@ async fn answer(
     if whole.as_ref().is_some_and(|data| data.len() > LARGE_BYTES) {
         connection.line.enlarge_send_buffer(LARGE_BUFFER_BYTES);
     }
-    Ok(Response::from_parts(head, AnswerBody::new(whole, in_flight)))
+    Ok(Response::from_parts(head, AnswerBody::new(whole, in_flight, is_http1)))
 }
 
 thread_local! {

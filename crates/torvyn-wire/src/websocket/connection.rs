@@ -114,7 +114,7 @@ impl WebSocket {
                 }
                 self.part.advance(count);
             }
-            self.part = match self.in_flight.answer.take(context) {
+            self.part = match self.in_flight.answer.take(context, false) {
                 Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Poll::Ready(Some(Err(aborted))) => return Poll::Ready(Err(io::Error::other(aborted))),
                 Poll::Ready(None) => break,
