@@ -103,7 +103,6 @@ def _entries(report: Report, question: Question, tokens: int) -> list[Entry]:
     ours = module("benches.peers.torvyn_serve", *given, "--paced")
     floor = module("benches.peers.granian_stream", *given)
     entries = [Entry("torvyn", ours, question, said)]
-    entries.append(Entry("torvyn on granian", [*ours, "--wire", "granian"], question, said))
     if _has_starlette():
         peer = module("benches.peers.starlette_stream", *given)
         entries.append(Entry("Starlette + uvicorn", peer, question, said))

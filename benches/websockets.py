@@ -2,7 +2,7 @@
 
     python -m benches.websockets [--rounds R] [--tokens N] [--streams S] [--sockets N] [--json]
 
-The same answers over both, on the native wire and on granian; and sockets that do nothing.
+The same answers over both; and sockets that do nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from benches.harness import quartiles
 from benches.load import Question, load, text_of
 from benches.open_streams import allow_files
-from benches.peers import distribution_version
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
 from benches.server_process import (
@@ -31,7 +30,6 @@ from benches.websocket_load import SocketQuestion, idle_socket, text_of_socket
 from benches.work_serving import right
 
 TIMES, GOAL_KIB = 1.2, 25.0
-WIRES = ("native", "granian")
 EVENTS = Question("/v1/streams", {"prompt": "Hi"}, b'"delta",')
 SOCKETS = SocketQuestion("/v1/ws", {"prompt": "Hi"}, b'"delta",', b'"type":"end"')
 METHOD = """\
@@ -46,7 +44,6 @@ resident set per socket, after two hundred others have ended."""
 
 @dataclass(slots=True)
 class Entry:
-    wire: str
     name: str
     question: Question
     us: list[float] = field(default_factory=list)
@@ -64,7 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     method = METHOD.format(**vars(options)).replace("\n", " ")
     report = Report("websockets", "What does a WebSocket cost the server?", method)
-    report.versions["granian"] = f"granian {distribution_version('granian')}"
     stay_off_the_server()
     allow_files(options.sockets)
     _chunks(report, options)
@@ -73,72 +69,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _serve(wire: str, *arguments: str) -> contextlib.AbstractContextManager[ServerProcess]:
-    return running(
-        module("benches.peers.torvyn_serve", "--port", "{port}", "--wire", wire, *arguments),
-        SERVER_CORE,
-    )
+def _serve(*arguments: str) -> contextlib.AbstractContextManager[ServerProcess]:
+    command = module("benches.peers.torvyn_serve", "--port", "{port}", *arguments)
+    return running(command, SERVER_CORE)
 
 
 def _chunks(report: Report, options: argparse.Namespace) -> None:
-    entries = [
-        Entry(wire, name, question)
-        for wire in WIRES
-        for name, question in (("server-sent events", EVENTS), ("WebSocket", SOCKETS))
-    ]
-    with contextlib.ExitStack() as stack:
-        given = ("--tokens", str(options.tokens), "--paced")
-        servers = {wire: stack.enter_context(_serve(wire, *given)) for wire in WIRES}
-        _check(entries, servers, right(options.tokens))
+    entries = [Entry("server-sent events", EVENTS), Entry("WebSocket", SOCKETS)]
+    with _serve("--tokens", str(options.tokens), "--paced") as server:
+        _check(entries, server, right(options.tokens))
         for number in range(options.rounds):
             say(f"chunks: round {number + 1} of {options.rounds}")
             for entry in entries:
-                server = servers[entry.wire]
                 before_s = server.cpu_s()
                 loaded = load(server.port, entry.question, options.streams)
                 entry.us.append((server.cpu_s() - before_s) / loaded.chunks * 1e6)
     _tell(report, entries)
 
 
-def _check(entries: list[Entry], servers: dict[str, ServerProcess], text: str) -> None:
+def _check(entries: list[Entry], server: ServerProcess, text: str) -> None:
     for entry in entries:
         read = text_of if entry.question is EVENTS else text_of_socket
-        if read(servers[entry.wire].port, entry.question) != text:
-            raise AssertionError(f"{entry.name} on {entry.wire} sent a different text")
+        if read(server.port, entry.question) != text:
+            raise AssertionError(f"{entry.name} sent a different text")
 
 
 def _tell(report: Report, entries: list[Entry]) -> None:
-    columns = ("wire", "carried by", "us of CPU per chunk", "quartiles", "of events", "goal")
-    table = Table(columns)
-    for place, entry in enumerate(entries):
+    table = Table(("carried by", "us of CPU per chunk", "quartiles", "of events", "goal"))
+    events = entries[0]
+    for entry in entries:
         low, middle, high = quartiles(entry.us)
-        events = entries[place - place % 2]
         ratio = statistics.median(a / b for a, b in zip(entry.us, events.us, strict=True))
         goal = ""
-        if entry.wire == "native" and entry is not events:
+        if entry is not events:
             goal = f"<= {TIMES:g} x: {'met' if ratio <= TIMES else 'NOT met'}"
         figures = (f"{middle:.2f}", f"{low:.2f} - {high:.2f}", f"{ratio:.2f} x", goal)
-        table.rows.append((entry.wire, entry.name, *figures))
-        report.data[f"{entry.wire}_{entry.name}"] = entry.us
+        table.rows.append((entry.name, *figures))
+        report.data[entry.name] = entry.us
     report.tables.append(table)
 
 
 def _memory(report: Report, options: argparse.Namespace) -> None:
-    table = Table(("wire", "KiB per idle WebSocket", "quartiles", "goal"), title="Memory")
-    for wire in WIRES:
-        say(f"memory: {wire}")
-        kib = [_idle_kib(wire, options.sockets) for _ in range(options.rounds)]
-        low, middle, high = quartiles(kib)
-        goal = ""
-        if wire == "native":
-            goal = f"<= {GOAL_KIB:g}: {'met' if middle <= GOAL_KIB else 'NOT met'}"
-        table.rows.append((wire, f"{middle:.1f}", f"{low:.1f} - {high:.1f}", goal))
-        report.data[f"{wire}_idle_kib"] = kib
+    say("memory")
+    kib = [_idle_kib(options.sockets) for _ in range(options.rounds)]
+    low, middle, high = quartiles(kib)
+    goal = f"<= {GOAL_KIB:g}: {'met' if middle <= GOAL_KIB else 'NOT met'}"
+    table = Table(("", "KiB per idle WebSocket", "quartiles", "goal"), title="Memory")
+    table.rows.append(("torvyn", f"{middle:.1f}", f"{low:.1f} - {high:.1f}", goal))
+    report.data["idle_kib"] = kib
     report.tables.append(table)
 
 
-def _idle_kib(wire: str, sockets: int) -> float:
-    with _serve(wire) as server:
+def _idle_kib(sockets: int) -> float:
+    with _serve() as server:
         _open(server, 200)
         return _open(server, sockets)
 

@@ -110,8 +110,10 @@ An `update` can lower a limit at any time, and raise it up to the limit that the
 start; an upstream that was given stop strings may still stop at those.
 
 The server closes with 1001 at shutdown, 1009 after a message that is too large, 1011 after an
-internal error, and 1008 if it cannot reject a handshake with a status. The subprotocol is
-`torvyn.v1`; a browser, which cannot set headers, adds the subprotocol `torvyn.key.KEY`.
+internal error, and 1008 after an API key was revoked, if a message is not completed in time, and if
+it cannot reject a handshake with a status. A frame that breaks the WebSocket protocol is answered
+with 1002, and text that is not UTF-8 with 1007. The subprotocol is `torvyn.v1`; a browser, which
+cannot set headers, adds the subprotocol `torvyn.key.KEY`.
 
 ## OpenAI's dialects
 

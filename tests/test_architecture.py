@@ -48,6 +48,7 @@ NATIVE = (
     "contract.batch",
     "contract.element",
     "testing",
+    "transport.grpc.exchange",
     "transport.http.native_exchange",
     "transport.listener.native_listener",
 )

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from benches.conformance import h2spec
+from benches.conformance import autobahn, h2spec
 from benches.conformance.suite import SuiteMissing, SuiteResult
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
@@ -23,9 +23,11 @@ from benches.server_process import OTHER_CORE, module, running
 
 METHOD: Final = """\
 h2spec 2.2.1 with its strict cases, once over plain TCP and once over TLS, against the server that
-the other benchmarks measure. Mutants are valid requests of which bits, bytes or pieces were
-changed, repeated, cut or exchanged; after every hundred of them a good request must be answered,
-and the server may log no failure and keep no memory."""
+the other benchmarks measure. Autobahn 25.10.1 without the cases of compression, which is not
+offered, against a server that sends every message back over the same wire. Mutants are valid
+requests of which bits, bytes or pieces were changed, repeated, cut or exchanged; after every
+hundred of them a good request must be answered, and the server may log no failure and keep no
+memory."""
 COLUMNS: Final = ("suite", "cases", "passed", "failed", "other")
 
 
@@ -46,6 +48,12 @@ def http2_tls() -> SuiteResult:
         return h2spec.run(port, "HTTP/2, TLS", is_tls=True)
 
 
+def websocket() -> SuiteResult:
+    command = module("benches.peers.websocket_echo", "--port", "{port}")
+    with running(command, OTHER_CORE) as server:
+        return autobahn.run(server.port, "WebSocket")
+
+
 def mutants(seconds: float, seed: int) -> SuiteResult:
     try:
         from benches.conformance import fuzz
@@ -57,7 +65,7 @@ def mutants(seconds: float, seed: int) -> SuiteResult:
             return fuzz.run(server, Path(log.name), seconds, seed)
 
 
-SUITES: Final = ("http2", "http2-tls", "mutants")
+SUITES: Final = ("http2", "http2-tls", "websocket", "mutants")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs: dict[str, Callable[[], SuiteResult]] = {
         "http2": http2,
         "http2-tls": http2_tls,
+        "websocket": websocket,
         "mutants": lambda: mutants(options.seconds, options.seed),
     }
     results = list(_results({name: runs[name] for name in options.only}, report))

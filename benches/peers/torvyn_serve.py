@@ -61,7 +61,6 @@ def main() -> None:
     parser.add_argument("--write-timeout", type=float, default=30.0)
     parser.add_argument("--grace", type=float, default=10.0)
     parser.add_argument("--max-streams", type=int, default=4096)
-    parser.add_argument("--wire", default="native")
     parser.add_argument("--tls", nargs=2, default=("", ""), metavar=("CERT", "KEY"))
     options = parser.parse_args()
     engine: Engine = Listed(options.tokens, options.paced, options.rate)
@@ -74,7 +73,6 @@ def main() -> None:
         max_streams=options.max_streams,
         write_timeout_s=options.write_timeout,
         shutdown_grace_s=options.grace,
-        wire=options.wire,
         tls_cert=options.tls[0],
         tls_key=options.tls[1],
     )

@@ -20,6 +20,7 @@ __all__ = [
     "ChunkParser",
     "CompiledComponent",
     "Database",
+    "DirectText",
     "Element",
     "EventParser",
     "FileParser",
@@ -693,6 +694,27 @@ class FrameEncoder:
 
     def heartbeat(self) -> bytes: ...
 
+@disjoint_base
+class MessageEncoder:
+    """Numbers the frames of an answer, and encodes those with new text as gRPC messages."""
+
+    def __new__(cls, choices: int) -> Self: ...
+    @property
+    def seq(self) -> int: ...  # The number of the last frame; deltas count from 1
+    @property
+    def choices(self) -> int: ...
+    def number(self, seq: int | None = None) -> int:
+        """The next number, or the given one; counting continues from there."""
+    def encode_text(
+        self, text: str, index: int = 0, kind: str = "text", seq: int | None = None
+    ) -> bytes:
+        """A frame with new text; empty if it is half a surrogate pair, which waits for the other
+        half."""
+    def join(self, text: str, index: int) -> str:
+        """The text with the half that waits in front, and without one at its end."""
+    def release(self) -> list[int]:
+        """The answer ends: the choices whose half of a pair is alone."""
+
 @final
 class PartialJson:
     """Parses JSON while it arrives."""
@@ -743,6 +765,8 @@ class WireServer:
         found no room."""
     def set_tls(self, chain: bytes, key: bytes) -> None:
         """Another certificate and key, as PEM, for connections from now on."""
+    def drain(self) -> None:
+        """`stop`, except for connections that carry gRPC."""
     def stop(self) -> None:
         """Accepts no more connections; open ones end when their requests are answered."""
     def close(self) -> None:
@@ -783,10 +807,13 @@ class WireExchange:
     @property
     def messages_end(
         self,
-    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+    ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
     def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be appended; if not, an event tells when."""
     def append(self, data: bytes) -> bool:
         """False: wait until there is room. Raises `ConnectionResetError` when nobody reads."""
     def append_text(
@@ -799,8 +826,19 @@ class WireExchange:
     ) -> bool:
         """`append` of a frame with new text. `opening` replaces the bracket with which it
         begins."""
+    def append_text_message(
+        self, encoder: MessageEncoder, text: str, index: int, kind: str
+    ) -> bool:
+        """`append` of a gRPC message with new text."""
+    def append_data(self, data: bytes) -> bool:
+        """`append` of a message to a WebSocket that is not text."""
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
+    def abort_after(self, seconds: float) -> None:
+        """What is not sent by then is dropped, and the answer broken."""
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a gRPC call, which carries messages in both directions."""
     def finish(self, trailers: list[tuple[str, str]] | None = None) -> None: ...
     def abort_unless_finished(self) -> None: ...
 
@@ -838,6 +876,21 @@ class WireClient:
         """Closes every connection."""
 
 @final
+class DirectText:
+    """Where text goes in native code, and what was counted on the way. `clock_s` is the time now,
+    by the clock of the times that `take` returns."""
+
+    def __new__(cls, exchange: WireExchange, encoder: FrameEncoder, clock_s: float) -> Self: ...
+    def take(self) -> tuple[int, list[float], list[Element] | None]:
+        """Since the last call: the tokens, when text was delivered, and what left the flow, if that
+        is for Python."""
+    def close(self) -> None:
+        """From now on, all text goes to Python."""
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since it last sent text; None if it never has."""
+
+@final
 @type_check_only
 class WireReply:
     """The response to a request, while it arrives."""
@@ -845,8 +898,17 @@ class WireReply:
     @property
     def status(self) -> int | None: ...
     def headers(self) -> dict[str, str]: ...
-    def take(self) -> bytes | None:
-        """What has arrived; nothing at the end; None if more may come."""
+    def take(self) -> bytes | list[tuple[int, str] | ServerEvent] | None:
+        """What has arrived, or the parts that the direct path has left; nothing at the end; None
+        if more may come."""
+    def arm(self, direct: DirectText, parser: ChunkParser, flow: NativeFlow | None = None) -> None:
+        """From now on, chunks with text only go through the flow to the answer of `direct`, until
+        something else arrives."""
+    def disarm(self) -> None:
+        """From now on, everything goes to Python."""
+    @property
+    def direct_idle_s(self) -> float | None:
+        """Seconds since the direct path last took something; None if it never has."""
     def wait(self, future: Future[None], knows_head: bool) -> bool:
         """Lets `turn` return the future when there is more. False: there is something already."""
     @property

@@ -68,7 +68,7 @@ def _would_block(_folder: Path) -> None:
 
 def _upstream() -> Any:
     """The fake upstream of the engines' own tests."""
-    path = Path(__file__).parents[1] / "engine" / "fake_upstream.py"
+    path = Path(__file__).parents[1] / "fake_upstream.py"
     spec = importlib.util.spec_from_file_location("upstream_of_cases", path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,7 +1,6 @@
 """One provocation for each code of serving."""
 
 import asyncio
-import importlib
 import json
 import socket
 import sys
@@ -19,10 +18,13 @@ from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.cors import Cors
 from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
+from torvyn.transport.grpc.endpoint import method_unknown
+from torvyn.transport.grpc.exchange import encoding_refused
 from torvyn.transport.http.asgi_exchange import AsgiExchange
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import body_malformed, host_ambiguous
 from torvyn.transport.http.json_body import parse_object
+from torvyn.transport.http.routes import grpc_refused
 from torvyn.transport.listener.server import Server
 from torvyn.transport.listener.sockets import listen
 from torvyn.transport.multiplex import client_message
@@ -32,6 +34,7 @@ from torvyn.transport.rejection import (
     bad_message,
     client_error,
     client_stalled,
+    service_unknown,
     shutting_down,
 )
 from torvyn.transport.services import served_plans
@@ -117,9 +120,8 @@ def _no_flow(_folder: Path) -> None:
 
 
 def _package_missing(_folder: Path) -> None:
-    importlib.import_module("torvyn.transport.listener.server")
-    with mock.patch.dict(sys.modules, {"granian.server.embed": None}):
-        Server(application())
+    with mock.patch.dict(sys.modules, {"grpc_health": None}):
+        Server(application(grpc_port=0))
 
 
 def _route(exchange: AsgiExchange) -> Any:
@@ -183,14 +185,17 @@ CASES: dict[str, Callable[[Path], object]] = {
         "transport.credit-withheld", {**START, "credit": 0}, write_timeout_s=0.2
     ),
     "transport.deadline": _deadline,
+    "transport.encoding-refused": lambda _: raises(encoding_refused("gzip")),
     "transport.failed": lambda _: raises(client_error(BugError("cli.bug", "x"))),
     "transport.flow-unknown": lambda _: application().services.find("chta"),
+    "transport.grpc-refused": lambda _: raises(grpc_refused()),
     "transport.host-ambiguous": lambda _: raises(host_ambiguous()),
     "transport.host-refused": lambda _: HostCheck().check({"host": "evil.example"}),
     "transport.instance-unknown": _instance_unknown,
     "transport.json-too-deep": lambda _: parse_object(b'{"a":' * 70 + b"1" + b"}" * 70),
     "transport.message-invalid": lambda _: client_message.kind({"type": "begin"}),
     "transport.method-refused": lambda _: _route(_exchange(None, "PUT")),
+    "transport.method-unknown": lambda _: raises(method_unknown("/a.B/C")),
     "transport.no-flow": _no_flow,
     "transport.cors-invalid": lambda _: Cors(["*"]),
     "transport.origin-refused": lambda _: HostCheck().check(
@@ -200,6 +205,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.public-refused": lambda _: check_bound("0.0.0.0", False),
     "transport.request-invalid": lambda _: request_body.parse_torvyn({}),
     "transport.route-unknown": lambda _: _route(_exchange(None, path="/v2")),
+    "transport.service-unknown": lambda _: raises(service_unknown("a.B")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
     "transport.stateful-refused": lambda _: Share(1, 2).require_sessions(),
     "transport.workers-refused": lambda _: check_shareable(ServerSettings(grpc_port=0)),

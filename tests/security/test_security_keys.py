@@ -9,9 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
-
 from guarded_server import KEYED, PRIVATE, WRONG, World, everything_written, serving, stream_of
 
 

@@ -34,9 +34,16 @@ def calling(server: Served, *options: tuple[str, int]) -> Iterator[Any]:
 
 
 @contextmanager
+def serving_calls(engine: Any, **settings: Any) -> Iterator[Served]:
+    """A server with gRPC beside HTTP."""
+    with served(engine, **settings) as server:
+        yield server
+
+
+@contextmanager
 def answering(engine: Any, **settings: Any) -> Iterator[tuple[Served, Any]]:
     """A server with gRPC, and a stub."""
-    with served(engine, **{"grpc_port": 0, **settings}) as server, calling(server) as stub:
+    with serving_calls(engine, **settings) as server, calling(server) as stub:
         yield server, stub
 
 

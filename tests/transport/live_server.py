@@ -10,24 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from torvyn.engine import Engine, Service
 from torvyn.observe.spans import Tracer
 from torvyn.transport import Application, ServerSettings, app
-
-pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
-
-from torvyn.transport.listener.server import Server, loop_factory  # needs granian
+from torvyn.transport.listener.server import Server, loop_factory
 
 PATIENCE_S = 10.0
 
 
 class Served:
     """A server that runs. `end` is what a signal does."""
-
-    wire = "granian"
-    """What carries the bytes, unless the test says it."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
@@ -44,7 +36,7 @@ class Served:
         self._ending = asyncio.Event()
         async with Server(self.application) as server:
             self.url, self.port = server.url, server.port
-            self.grpc = server.grpc.address if server.grpc is not None else ""
+            self.grpc = server.grpc_address or ""
             self._began.set()
             await self._ending.wait()
             server.stop_accepting()
@@ -82,7 +74,7 @@ def served(
 ) -> Iterator[Served]:
     if isinstance(services, Engine):
         services = {"chat": Service("chat", services)}
-    settings = {"port": 0, "shutdown_grace_s": 2.0, "wire": Served.wire, **settings}
+    settings = {"port": 0, "shutdown_grace_s": 2.0, **settings}
     server = Served(app(services, ServerSettings(**settings), tracer))
     server.start()
     try:

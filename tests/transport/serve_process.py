@@ -10,10 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
-
 MANIFEST = """
 [torvyn]
 name = "guarded"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import sys
 import tempfile
 from pathlib import Path
 
-from benches.reliability.case import Case, Measurement, SkipCase
+from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import TESTS
 
 
 @functools.cache
 def _attacked(rounds: int) -> tuple[int, int, int, int]:
     """Numbers of requests, of answered ones, of keys searched for, and of keys found."""
-    if importlib.util.find_spec("granian") is None:
-        raise SkipCase('pip install "torvyn[serve]"')
     sys.path.insert(0, str(TESTS / "security"))
     from guarded_server import KEYED, WRONG, everything_written, serving, stream_of
 

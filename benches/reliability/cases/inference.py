@@ -122,7 +122,7 @@ def truncations(rounds: int) -> Measurement:
     """Truncated answers that ended without an error."""
     if importlib.util.find_spec("aiohttp") is None:
         raise SkipCase("aiohttp is not installed")
-    fake = load_test_module("engine/fake_upstream.py")
+    fake = load_test_module("fake_upstream.py")
     whole = b"".join([fake.delta("Grüße "), fake.delta("你好"), fake.delta(finish="stop")])
     last = whole.rindex(b"data:")
     silent, tried = 0, 0

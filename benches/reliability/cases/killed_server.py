@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benches.reliability.case import Case, Measurement, SkipCase
+from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import TESTS
 
 KILLS = 20
@@ -18,8 +17,6 @@ KILLS = 20
 
 @functools.cache
 def _killed(rounds: int) -> list[tuple[Any, float]]:
-    if importlib.util.find_spec("granian") is None:
-        raise SkipCase('pip install "torvyn[serve]"')
     sys.path.insert(0, str(TESTS / "faults"))
     from killed_servers import EXPECTED, killed_and_resumed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import random
 import socket
 import struct
@@ -13,7 +12,7 @@ from pathlib import Path
 from benches.harness import percentile
 from benches.load import connected
 from benches.open_streams import OWN, allow_files, opened, serving
-from benches.reliability.case import Case, Measurement, SkipCase
+from benches.reliability.case import Case, Measurement
 from benches.reliability.cases.inference import Talker
 from benches.reliability.guests import load_test_module
 from benches.server_process import ServerProcess
@@ -23,7 +22,6 @@ CLIENTS, STREAMS, LEAVES, WRITE_S, TIMEOUT_S = 1_000, 200, 60, 3.0, 30.0
 
 def unread_kib(rounds: int) -> Measurement:
     """The memory of the server and the kernel for clients that never read, until all are closed."""
-    _needs_granian()
     allow_files(2 * CLIENTS)
     samples = []
     for _ in range(rounds):
@@ -88,7 +86,6 @@ def _until(condition: object) -> None:
 
 def stop_ms(rounds: int) -> Measurement:
     """From a client's close or reset, at a random token, until the engine stops."""
-    _needs_granian()
     kit = load_test_module("transport/live_server.py")
     chance, worst, late = random.Random(11), [], 0
     for _ in range(rounds):
@@ -115,7 +112,6 @@ def stop_ms(rounds: int) -> Measurement:
 
 def unfinished(rounds: int) -> Measurement:
     """Clients that got no last frame when the server stopped."""
-    _needs_granian()
     missing = []
     for _ in range(rounds):
         with (
@@ -145,7 +141,6 @@ def _read_until(sock: socket.socket, mark: bytes) -> bytes:
 
 def attacked_mib(rounds: int) -> Measurement:
     """The growth of the server's resident memory over all attacks."""
-    _needs_granian()
     hostile = load_test_module("faults/hostile_http.py")
     allow_files(2 * CLIENTS)
     samples = []
@@ -160,11 +155,6 @@ def attacked_mib(rounds: int) -> Measurement:
                     raise AssertionError(f"{attack.__name__} was answered")
     names = ", ".join(attack.__name__.replace("_", " ") for attack in hostile.ATTACKS)
     return Measurement(max(samples), samples, names)
-
-
-def _needs_granian() -> None:
-    if importlib.util.find_spec("granian") is None:
-        raise SkipCase("granian is not installed")
 
 
 ATTACKS = "large bodies and headers, two lengths, slow headers, HTTP/2 resets"

@@ -12,6 +12,7 @@ pub mod frame;
 pub mod json_builder;
 mod openai;
 pub mod partial;
+pub mod proto;
 pub mod scan;
 
 pub use chunk::{Quick, Shape};

@@ -26,6 +26,8 @@ mod _native {
     #[pymodule_export]
     use super::client::WireClient;
     #[pymodule_export]
+    use super::client::direct::DirectText;
+    #[pymodule_export]
     use super::component::native_stage::NativeStage;
     #[pymodule_export]
     use super::database::Database;
@@ -72,6 +74,8 @@ mod _native {
     use super::wire::events::{ChunkParser, EventParser, ServerEvent};
     #[pymodule_export]
     use super::wire::frames::FrameEncoder;
+    #[pymodule_export]
+    use super::wire::messages::MessageEncoder;
     #[pymodule_export]
     use super::wire::partial_json::PartialJson;
 }

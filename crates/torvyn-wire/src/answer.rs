@@ -2,8 +2,10 @@
 //!
 //! The outbox is empty while nothing waits. At its capacity the producer waits until the connection has taken it.
 //!
-//! What comes after a pause is sent at once. What follows within `TOGETHER` is sent together after that time: a client
-//! sees no difference, and a write costs as much as everything else that is done for a token.
+//! What comes first, or after a pause, is sent at once. What follows within `TOGETHER` is sent together after that time:
+//! a client sees no difference, and a write costs as much as everything else that is done for a token.
+
+mod body;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -16,11 +18,14 @@ use http_body::Frame;
 
 use crate::events::{Event, Events};
 use crate::reactor::{Handle, lock};
+pub use body::AnswerBody;
 
 pub const CAPACITY: usize = 16 * 1024;
 /// How much a connection takes at once: what it has taken is in memory beside what waits.
 const TAKEN_BYTES: usize = 8 * 1024;
 const TOGETHER: Duration = Duration::from_millis(5);
+/// So many parts are sent at once: the start of an answer, and its first text.
+const FIRST_PARTS: u8 = 2;
 /// So much is not kept to be sent together with more.
 const TOGETHER_BYTES: usize = 4 * 1024;
 
@@ -36,6 +41,8 @@ struct State {
     is_left: bool,
     is_aborted: bool,
     wants_room: bool,
+    /// Parts of the body that were taken, as far as it matters.
+    parts: u8,
     /// When a part of the body was last taken.
     taken_at: Option<Instant>,
     /// Whether a timer wakes the connection.
@@ -97,7 +104,7 @@ impl Answer {
     pub fn respond(&self, head: Parts, body: Bytes) {
         let mut state = lock(&self.state);
         state.head = Some(head);
-        state.whole = Some(body);
+        state.whole = Some(body).filter(|body| !body.is_empty());
         state.is_finished = true;
         state.wake();
     }
@@ -114,7 +121,8 @@ impl Answer {
     }
 
     fn wake_in_time(&self, state: &mut State) {
-        let due = state.taken_at.map(|at| at + TOGETHER).filter(|due| Instant::now() < *due);
+        let last = state.taken_at.filter(|_| state.parts >= FIRST_PARTS);
+        let due = last.map(|at| at + TOGETHER).filter(|due| Instant::now() < *due);
         match (due, &state.sender) {
             (Some(due), Some(sender)) if state.waiting_bytes() < TOGETHER_BYTES => {
                 if !std::mem::replace(&mut state.is_timed, true) {
@@ -140,6 +148,11 @@ impl Answer {
         state.wants_room
     }
 
+    /// Whether it is at its capacity.
+    pub fn is_full(&self) -> bool {
+        lock(&self.state).waiting_bytes() >= CAPACITY
+    }
+
     /// No more follows, except trailers.
     pub fn finish(&self, trailers: Option<HeaderMap>) {
         let mut state = lock(&self.state);
@@ -156,6 +169,17 @@ impl Answer {
         state.wake();
         if let Some(stream) = state.stream.take() {
             stream.wake();
+        }
+    }
+
+    /// `abort`, if not everything is sent by then.
+    pub fn abort_after(self: &Arc<Self>, limit: Duration) {
+        if !self.is_left() {
+            let (answer, timer) = (self.clone(), self.handle.sleep(limit));
+            self.handle.spawn(async move {
+                timer.await;
+                answer.abort();
+            });
         }
     }
 
@@ -224,6 +248,7 @@ impl Answer {
         }
         if state.waiting_bytes() > 0 {
             state.taken_at = Some(Instant::now());
+            state.parts = state.parts.saturating_add(1);
             state.is_timed = false;
             let part = state.next_part();
             if state.wants_room && state.waiting_bytes() <= CAPACITY / 2 {

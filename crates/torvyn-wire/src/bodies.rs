@@ -107,6 +107,12 @@ impl Place {
         lock(&self.bodies.0).readings[self.key].waker = Some(context.waker().clone());
         self.is_refused.load(Ordering::Acquire)
     }
+
+    /// What was received is complete, and no longer counts.
+    pub fn clear(&self) {
+        let mut budget = lock(&self.bodies.0);
+        budget.bytes -= std::mem::take(&mut budget.readings[self.key].bytes);
+    }
 }
 
 impl Drop for Place {

@@ -26,6 +26,7 @@ struct State {
     /// When the first byte of the next head was noticed.
     head_since: Option<Instant>,
     is_half_closed: bool,
+    has_calls: bool,
     is_stopping: bool,
     is_reset: bool,
     task: Option<Waker>,
@@ -59,6 +60,7 @@ impl Connection {
             received_before: 0,
             head_since: None,
             is_half_closed: false,
+            has_calls: false,
             is_stopping: false,
             is_reset: false,
             task: None,
@@ -93,6 +95,16 @@ impl Connection {
     /// Closes it when its requests are answered.
     pub fn stop(&self) {
         self.change(|state| state.is_stopping = true);
+    }
+
+    /// From now on it counts as a connection for gRPC.
+    pub fn carry_calls(&self) {
+        lock(&self.state).has_calls = true;
+    }
+
+    /// `stop`, unless it carries gRPC: such a client learns from the server's health that it drains.
+    pub fn drain(&self) {
+        self.change(|state| state.is_stopping |= !state.has_calls);
     }
 
     /// What closing it would cost, and since when it has been like that; None: it is for a known caller, or over.

@@ -9,8 +9,9 @@ use http::request::Parts;
 use crate::answer::Answer;
 use crate::bodies::BodyError;
 use crate::connection::Connection;
+use crate::grpc;
 use crate::inbox::Inbox;
-use crate::websocket::{append_close, append_text};
+use crate::websocket::{Kind, append_close, append_message};
 
 /// How the messages of an answer are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,7 @@ pub enum Framing {
     /// Not by the wire: the answer is a body.
     None,
     WebSocket,
+    Grpc,
 }
 
 pub struct Exchange {
@@ -37,8 +39,18 @@ impl Exchange {
     pub fn append_with(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         match self.framing {
             Framing::None => self.answer.append_with(write),
-            Framing::WebSocket => self.answer.append_with(|buffer| append_text(buffer, write)),
+            Framing::WebSocket => self.append_to_websocket(Kind::Text, write),
+            Framing::Grpc => self.answer.append_with(|buffer| grpc::append_message(buffer, write)),
         }
+    }
+
+    /// `append_with` of a message that is not text.
+    pub fn append_data(&self, data: &[u8]) -> bool {
+        self.append_to_websocket(Kind::Data, |buffer| buffer.extend_from_slice(data))
+    }
+
+    fn append_to_websocket(&self, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.answer.append_with(|buffer| append_message(buffer, kind, write))
     }
 
     /// Closes a WebSocket.

@@ -45,6 +45,8 @@ pub enum End {
     Left,
     TooLarge,
     Malformed,
+    /// A text is not UTF-8.
+    BadText,
     /// A message was begun and not completed in time.
     Slow,
 }
@@ -100,6 +102,13 @@ impl InboxWriter {
         }
         state.reader = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// Whether the program takes no more; if not, the task is woken when it does not.
+    pub fn is_closed(&self, context: &mut Context<'_>) -> bool {
+        let mut state = lock(&self.0.state);
+        state.reader = Some(context.waker().clone());
+        state.is_closed
     }
 
     pub fn push(&self, message: Message) {

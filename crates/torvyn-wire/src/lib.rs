@@ -6,8 +6,8 @@
 //! - `connection`: what is known of one connection, and which one makes room for another
 //! - `service`: a request to an exchange, and its answer back
 //! - `bodies`: request bodies, within limits
-//! - `answer`: the head of an answer and its outbox
-//! - `answer_body`: the body of an answer, as hyper takes it
+//! - `answer`: the head of an answer, its outbox, and its body as hyper takes it
+//! - `grpc`: calls, which are handed over at their head, and their messages
 //! - `inbox`: the messages of a client that sends many
 //! - `events`: what the program that answers is told
 //! - `websocket`: connections that have become WebSockets
@@ -17,12 +17,12 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod answer_body;
 mod bodies;
 mod client;
 mod connection;
 mod events;
 mod exchange;
+mod grpc;
 mod inbox;
 mod options;
 mod protocol;

@@ -96,10 +96,19 @@ impl Server {
         *lock(&self.shared.tls) = Some(config);
     }
 
+    /// Accepts no more connections. Open ones end when their requests are answered, except those that carry gRPC.
+    pub fn drain(&self) {
+        self.end(Connection::drain);
+    }
+
     /// Accepts no more connections; open ones end when their requests are answered.
     pub fn stop(&self) {
+        self.end(Connection::stop);
+    }
+
+    fn end(&self, connection: impl Fn(&Connection)) {
         self.shared.is_stopping.store(true, Ordering::Release);
-        lock(&self.shared.open).iter().for_each(|connection| connection.stop());
+        lock(&self.shared.open).iter().for_each(|one| connection(one));
         if let Some(acceptor) = lock(&self.shared.acceptor).take() {
             acceptor.wake();
         }

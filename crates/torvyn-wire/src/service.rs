@@ -6,16 +6,18 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 
-use crate::answer::{Aborted, Answer};
-use crate::answer_body::AnswerBody;
+use crate::answer::{Aborted, Answer, AnswerBody};
+
 use crate::bodies::BodyError;
 use crate::connection::Connection;
 use crate::events::Event;
 use crate::exchange::{Exchange, Framing};
+use crate::grpc;
 use crate::inbox::inbox;
 use crate::reactor::{Handle, lock};
 use crate::server::Shared;
@@ -59,7 +61,13 @@ async fn answer(
     let (messages, inbox) = asked.as_ref().map(|_| inbox(answer.id, shared.events.clone())).unzip();
     let (head, body) = request.into_parts();
     let is_http1 = head.version < Version::HTTP_2;
-    let body = shared.bodies.collect(body, &shared.options, &shared.handle).await;
+    let is_call = grpc::is_call(&head);
+    let (body, inbox) = if is_call {
+        connection.carry_calls();
+        (Ok(Bytes::new()), Some(grpc::read_messages(&shared, body, answer.id)))
+    } else {
+        (shared.bodies.collect(body, &shared.options, &shared.handle).await, inbox)
+    };
     in_flight.received();
     if body == Err(BodyError::Left) {
         return Err(Aborted);
@@ -69,7 +77,11 @@ async fn answer(
         body,
         peer: connection.peer,
         answer: answer.clone(),
-        framing: if asked.is_some() { Framing::WebSocket } else { Framing::None },
+        framing: match (is_call, &asked) {
+            (true, _) => Framing::Grpc,
+            (false, Some(_)) => Framing::WebSocket,
+            (false, None) => Framing::None,
+        },
         inbox,
         connection: Arc::downgrade(&connection),
     })));

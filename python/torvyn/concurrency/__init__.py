@@ -4,6 +4,7 @@ background_loop   an event loop on a daemon thread, one per process
 sync_reader       reads an async stream of another thread's loop, with `for` or by polling
 per_loop          something that each event loop has its own of
 connection_pool   HTTP connections of aiohttp, one pool per loop
+earliest_timer    one timer of a loop for many deadlines
 begin_wait        begins an await, and returns the rest of it if there is any
 context_managers  `with` and `async with` for objects that have `close`
 require_asyncio   rejects event loops that are not asyncio's

@@ -22,6 +22,7 @@ from torvyn.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer_flows import MakeFlow
+    from torvyn.engine.answer.direct_path import DirectPath
     from torvyn.engine.nodes.processor import EngineProcessor
     from torvyn.engine.nodes.source import EngineSource
     from torvyn.engine.prompt.prompt_flow import PromptGuard
@@ -143,6 +144,12 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
             run = self._runs.get(request.id)
         if run is not None:
             run.timing.started()
+
+    def _direct_path(self, request: Request) -> DirectPath | None:
+        """For engines that read an upstream natively: the direct path of the request's run."""
+        with self._lock:
+            run = self._runs.get(request.id)
+        return None if run is None else run.direct
 
     def _enter(self, run: EngineRun) -> None:
         request_id = run.request.id

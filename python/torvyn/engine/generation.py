@@ -69,6 +69,7 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
 
     @property
     def timing(self) -> dict[str, float]:
+        self._run.count_direct()
         return self._run.timing.figures(self.usage)
 
     @property

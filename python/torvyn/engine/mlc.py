@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai.failures import Upstream
 from torvyn.engine.openai.request_body import Api, Shape, body_of
-from torvyn.engine.openai.stream import Steps
+from torvyn.engine.openai.steps import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.engine.thread_stream import Put, ThreadStream

@@ -174,7 +174,6 @@ class ServeRecord(Record):
     max_connections: int | None = None
     max_connections_per_address: int | None = None
     reserved_connections: int | None = None
-    wire: str | None = None
     max_body_bytes: int | None = None
     max_streams: int | None = None
     keys: str | None = None

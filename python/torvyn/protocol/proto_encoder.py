@@ -9,11 +9,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
+from torvyn._native import MessageEncoder
 from torvyn.protocol.decoder import frame_from
 from torvyn.protocol.encoder import encode_frame
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     VERSION,
+    DeltaFrame,
     EndFrame,
     FinishReason,
     Frame,
@@ -21,7 +23,7 @@ from torvyn.protocol.frames import (
     ToolCall,
     Usage,
 )
-from torvyn.protocol.openai.surrogate_pairs import SurrogateJoiner, encodable
+from torvyn.protocol.openai.surrogate_pairs import REPLACEMENT, encodable
 from torvyn.v1 import inference_pb2 as pb
 
 REASON_NUMBERS: Final[dict[FinishReason, Any]] = {
@@ -54,17 +56,22 @@ def message_from_json(frame: bytes, epoch: str) -> bytes:
     """A frame of our own dialect, as JSON, encoded as a message."""
     decoded = frame_from(json.loads(frame))
     start = decoded if isinstance(decoded, StartFrame) else StartFrame("", "", 0)
-    encoder = ProtoEncoder(id=start.id, flow=start.flow, created=start.created, epoch=epoch)
+    choices = decoded.index + 1 if isinstance(decoded, DeltaFrame) else 1
+    encoder = ProtoEncoder(
+        id=start.id, flow=start.flow, created=start.created, epoch=epoch, choices=choices
+    )
     return b"" if decoded is None else encoder.encode(decoded)
 
 
-class ProtoEncoder:
-    """Encodes the frames of one answer as serialized messages."""
+class ProtoEncoder(MessageEncoder):
+    """Encodes the frames of one answer as serialized messages. `encode_text` is the fast native
+    path."""
 
-    __slots__ = ("_identity", "_surrogates", "choices", "seq")
+    __slots__ = ("_identity",)
+    _identity: tuple[str, str, int, str]
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         id: str,
         flow: str,
@@ -72,12 +79,10 @@ class ProtoEncoder:
         epoch: str,
         choices: int = 1,
         **_: Any,
-    ) -> None:
-        self._identity = (encodable(id), encodable(flow), created, epoch)
-        self._surrogates = SurrogateJoiner()
-        self.choices = choices
-        self.seq = 0
-        """The number of the last frame; deltas count from 1."""
+    ) -> Self:
+        encoder = super().__new__(cls, choices)
+        encoder._identity = (encodable(id), encodable(flow), created, epoch)
+        return encoder
 
     def encode(self, frame: Frame) -> bytes:
         """Encodes a frame with its own number."""
@@ -100,15 +105,15 @@ class ProtoEncoder:
         seq: int | None = None,
     ) -> bytes:
         """New text of a choice. The first half of a surrogate pair is kept until the second."""
-        text = self._surrogates.join((index, kind), text)
-        tokens = None if logprobs is None else [_logprob(entry) for entry in logprobs]
-        if not text and not tokens and self._surrogates:
-            return b""
+        if logprobs is None:
+            return self.encode_text(text, index, kind, seq)
+        text = self.join(text, index)
+        tokens = [_logprob(entry) for entry in logprobs]
         if kind == "reasoning":
             delta = pb.Delta(index=index, reasoning=text, logprobs=tokens)
         else:
             delta = pb.Delta(index=index, text=text, logprobs=tokens)
-        return self._bytes(pb.Frame(seq=self._number(seq), delta=delta))
+        return self._bytes(pb.Frame(seq=self.number(seq), delta=delta))
 
     def delta(
         self,
@@ -131,18 +136,18 @@ class ProtoEncoder:
         )
         tokens = [_logprob(entry) for entry in logprobs or ()]
         delta = pb.Delta(index=index, call=piece, logprobs=tokens)
-        return self._bytes(pb.Frame(seq=self._number(seq), delta=delta))
+        return self._bytes(pb.Frame(seq=self.number(seq), delta=delta))
 
     def meta(self, data: str, seq: int | None = None) -> bytes:
         """`data` is JSON."""
-        return self._bytes(pb.Frame(seq=self._number(seq), meta=pb.Meta(data_json=data)))
+        return self._bytes(pb.Frame(seq=self.number(seq), meta=pb.Meta(data_json=data)))
 
     def error(
         self, code: str, message: str, retryable: bool = False, seq: int | None = None
     ) -> bytes:
         before = self._released()
         error = pb.Error(code=encodable(code), message=encodable(message), retryable=retryable)
-        number = self._number(None if before else seq)
+        number = self.number(None if before else seq)
         return self._bytes(pb.Frame(seq=number, error=error), before)
 
     def encode_end(self, end: EndFrame) -> bytes:
@@ -158,24 +163,13 @@ class ProtoEncoder:
             for one in end.finish
         ]
         usage = None if end.usage is None else _usage(end.usage)
-        number = self._number(None if before else end.seq)
+        number = self.number(None if before else end.seq)
         frame = pb.End(finish=finish, usage=usage, timing=end.timing)
         return self._bytes(pb.Frame(seq=number, end=frame), before)
 
     def _released(self) -> tuple[bytes, ...]:
         """Frames for first halves whose second half never arrived."""
-        if not self._surrogates:
-            return ()
-        lone = [
-            (index, kind, text)
-            for index in range(self.choices)
-            for kind, text in self._surrogates.release(index)
-        ]
-        return tuple(self.text(text, index, kind) for index, kind, text in lone)
-
-    def _number(self, seq: int | None) -> int:
-        self.seq = self.seq + 1 if seq is None else seq
-        return self.seq
+        return tuple(self.encode_text(REPLACEMENT, index) for index in self.release())
 
     def _bytes(self, frame: Any, before: tuple[bytes, ...] = ()) -> bytes:
         data: bytes = frame.SerializeToString()

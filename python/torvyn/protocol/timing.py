@@ -45,13 +45,17 @@ class Timing:
         self._stride = 1
         self._left_out = 0
 
+    def is_of(self, clock: Clock) -> bool:
+        """Whether it reads that clock."""
+        return self._clock is clock
+
     def started(self) -> None:
         """The engine starts to work on the request: its queue time ends."""
         self._started_s = self._clock()
 
-    def delivered(self) -> None:
-        """Usable text has reached the consumer."""
-        now_s = self._clock()
+    def delivered(self, at_s: float | None = None) -> None:
+        """Usable text has reached the consumer, now or at that time."""
+        now_s = self._clock() if at_s is None else at_s
         if self._first_s is None:
             self._first_s = now_s
         elif self._left_out:

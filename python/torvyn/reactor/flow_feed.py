@@ -76,6 +76,16 @@ class FlowFeed(FlowBuilder):
             return self.feed(text)  # It raises the reason.
         return self._feed_result(execution, native, [text], *result)
 
+    @property
+    def native_feed(self) -> NativeFlow | None:
+        """The flow in native code, which may be fed there; `absorb` then takes its outputs."""
+        return None if self._execution is None else self._execution.native
+
+    def absorb(self, outputs: list[Element]) -> list[Element]:
+        """Outputs of what was fed in native code. Raises the failure of the flow."""
+        execution, native = self._feed_target()
+        return self._feed_result(execution, native, [], outputs, 0)
+
     def _feed_result(
         self,
         execution: Execution,

@@ -20,7 +20,7 @@ public_error     what a client may know of an error
 http             routes, bodies, the chat page
 workers          several processes that share a port
 websocket        the WebSocket endpoint
-grpc             the gRPC server
+grpc             gRPC calls, health and reflection
 multiplex        many streams over one connection
 sessions         streams that outlive their connection
 access           API keys, limits, admission, host checks, audit

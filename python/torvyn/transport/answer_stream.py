@@ -23,6 +23,7 @@ from torvyn.transport.rejection import client_error, is_retryable, log_failure
 from torvyn.transport.request_body import ignored_header
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.transport.sessions.observer_tap import ObserverTap
 
 _TEXT = (0, "text")
@@ -92,9 +93,19 @@ class AnswerStream(Call):
         if self._tap is None:
             from torvyn.transport.sessions.observer_tap import ObserverTap
 
+            if self.sender.direct is not None:
+                self.sender.direct.close()
             choices = self.answer.request.n
             self._tap = ObserverTap(self.id, self.flow, self.created, self.epoch, choices)
         return self._tap
+
+    def direct_text(self) -> DirectText | None:
+        """Where new text may go in native code, unless an observer reads it as well."""
+        if self._tap is not None or self.is_ending:
+            return None
+        if self.sender.direct is None:
+            self.sender.direct = self.wire.direct_text(self._encoder)
+        return self.sender.direct
 
     def leave(self) -> None:
         self.sender.is_left = True
@@ -176,7 +187,8 @@ class AnswerStream(Call):
             texts.clear()
             return self.sender.send(self._post_text, text, *self._text_of)
         if not texts and not self._frames:
-            return None
+            rest = None if self.sender.direct is None else self.wire.wait_for_room()
+            return None if rest is None else self.sender.wait_for(rest)
         return self.sender.send(self.wire.post, self._take_frames())
 
     def _finish_list(self) -> list[Finish]:

@@ -21,6 +21,7 @@ from torvyn.transport.call import Call
 from torvyn.transport.dispatch.dispatcher import Dispatcher
 from torvyn.transport.dispatch.running_calls import RunningCalls
 from torvyn.transport.dispatch.service_table import ServiceTable
+from torvyn.transport.grpc.endpoint import GrpcEndpoint
 from torvyn.transport.http.asgi_exchange import AsgiExchange, Receive, Scope, Send
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.endpoint import HttpEndpoint
@@ -92,6 +93,7 @@ class Application:
         self.router = self._routes()
         self.http = HttpEndpoint(self.router, self.dispatcher.errors, *entry[:3])
         self.websocket = WebSocketEndpoint(self.dispatcher, *entry)
+        self.grpc = GrpcEndpoint(self.dispatcher, *entry[1:])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
+
+if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
 
 logger = logging.getLogger("torvyn.transport")
 
@@ -36,6 +39,7 @@ class FrameSender:
         "_timer",
         "_wire",
         "chunks",
+        "direct",
         "is_cut",
         "is_left",
         "is_over",
@@ -62,7 +66,9 @@ class FrameSender:
         self.is_over = False
         """The last chunk was sent; no heartbeat may follow."""
         self.chunks = 0
-        """Chunks sent, with the first and the last one."""
+        """Chunks sent, with the first and the last one; not those of native code."""
+        self.direct: DirectText | None = None
+        """Sends text in native code beside it."""
 
     def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -102,9 +108,10 @@ class FrameSender:
         except OSError:
             self._leave()
             return None
-        return None if rest is None else self._finish(rest)
+        return None if rest is None else self.wait_for(rest)
 
-    async def _finish(self, rest: Awaitable[None]) -> None:
+    async def wait_for(self, rest: Awaitable[None]) -> None:
+        """Waits for the rest of a post; the write timeout counts."""
         self._start_wait()
         try:
             await rest
@@ -136,13 +143,18 @@ class FrameSender:
         """The write timeout starts."""
         self._sending += 1
         if self._sending == 1:
-            self._since_s = self._last_s
+            self._since_s = self._last_sent_s()
 
     def _end_wait(self) -> None:
         self._sending -= 1
         if self._sending:
             # One of several sends has finished: the client reads.
             self._since_s = self._time()
+
+    def _last_sent_s(self) -> float:
+        if self.direct is not None and (idle_s := self.direct.idle_s) is not None:
+            self._last_s = max(self._last_s, self._time() - idle_s)
+        return self._last_s
 
     def _pause_s(self) -> float:
         return min(self._settings.heartbeat_s, self._settings.write_timeout_s / 4)
@@ -156,7 +168,7 @@ class FrameSender:
             if now_s - self._since_s >= settings.write_timeout_s:
                 self._cut()
                 return
-        elif (due_s := self._last_s + settings.heartbeat_s - now_s) <= 0:
+        elif (due_s := self._last_sent_s() + settings.heartbeat_s - now_s) <= 0:
             self._beat()
         else:
             pause_s = min(pause_s, due_s)

@@ -95,6 +95,12 @@ def bad_message(kind: str) -> Rejection:
     return Rejection(400, "transport.bad-message", f"the message is not a valid {kind}")
 
 
+def service_unknown(name: str) -> Rejection:
+    message = f"the service {name[:100]!r} does not exist"
+    hint = "`torvyn.v1.Inference`, or an empty name for the whole server"
+    return Rejection(404, "transport.service-unknown", message, hint=hint)
+
+
 def client_stalled(after_s: float) -> Rejection:
     message = f"the client read nothing for {after_s:g} s"
     hint = "`write_timeout` of `[serve]` is the limit"

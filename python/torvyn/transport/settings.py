@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn.transport.workers.share import WHOLE, Share
 
@@ -21,7 +21,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     grpc_port: int | None = None
-    """0: any free port; None: no gRPC."""
+    """0: any free port; None: no port for gRPC alone."""
     hosts: tuple[str, ...] = ()
     """Host names that it serves in addition to local ones; `*`: any."""
     cors: tuple[str, ...] = ()
@@ -50,8 +50,6 @@ class ServerSettings:
     """Of callers that have not sent a valid key; None: half of all."""
     reserved_connections: int | None = None
     """For callers with a key, if keys are required; None: a quarter of all."""
-    wire: Literal["granian", "native"] = "granian"
-    """What carries the bytes."""
     chunk_tokens: int = 16
     chunk_bytes: int = 4 * KiB
     """Tokens that are ready together are sent together, up to these limits; the first at once."""
@@ -82,7 +80,6 @@ class ServerSettings:
             max_connections=settings["serve.max_connections"],
             max_connections_per_address=settings["serve.max_connections_per_address"],
             reserved_connections=settings["serve.reserved_connections"],
-            wire=settings["serve.wire"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
             session_store=path_of(settings, "serve.session_store", folder) or None,

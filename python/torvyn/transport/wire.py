@@ -15,6 +15,7 @@ from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.exchange import HttpExchange, TextPoster
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.proto_encoder import ProtoEncoder
 
 STREAMED: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
@@ -72,6 +73,14 @@ class Wire(ABC):
         """A function that encodes new text and posts it, for the answer of that encoder."""
         return lambda text, index, kind: self.post((encoder.text(text, index, kind),))
 
+    def direct_text(self, encoder: Encoder | ProtoEncoder) -> DirectText | None:
+        """The way of new text to the client in native code, where the transport has one."""
+        return None
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        """What remains to wait for after text that was sent in native code, if anything."""
+        return None
+
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         """Calls it when the client sends no more, where the transport tells."""
         return
@@ -109,6 +118,13 @@ class HttpWire(Wire):
     def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
         assert isinstance(encoder, Encoder)
         return self.exchange.text_poster(encoder)
+
+    def direct_text(self, encoder: Encoder | ProtoEncoder) -> DirectText | None:
+        assert isinstance(encoder, Encoder)
+        return self.exchange.direct_text(encoder)
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        return self.exchange.wait_for_room()
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self.exchange.when_half_closed(act)

@@ -10,9 +10,9 @@ import json
 from typing import Any
 
 import pytest
-from fake_upstream import HELLO, delta, event, running, says, status
 from local_model import needs_model
 
+from fake_upstream import HELLO, delta, event, running, says, status
 from torvyn.engine import Scripted, Service
 from torvyn.engine.extra_fields import MOST_BYTES, MOST_FIELDS, RESERVED, forwardable
 from torvyn.engine.nodes.source_openai import OpenAISource

@@ -8,10 +8,10 @@ import json
 import sys
 
 import pytest
-from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from observed_engines import wait_until
 
 import torvyn
+from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from torvyn.engine.nodes.source_openai import OpenAISource
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.protocol.frames import ToolCall, Usage

@@ -8,10 +8,11 @@ import sys
 import threading
 
 import pytest
-from fake_upstream import HELLO, running, says
 from observed_engines import is_settled, nothing_runs, wait_until
 
+from fake_upstream import HELLO, running, says
 from torvyn.engine.openai.engine import OpenAI
+from torvyn.errors import MissingError
 
 
 def engine_at(upstream, **options):
@@ -26,6 +27,19 @@ def test_connections_are_kept_for_the_next_request():
             wait_until(lambda: is_settled(engine))
 
         assert (upstream.connections, len(upstream.exchanges)) == (1, 5)
+
+
+def test_a_kept_connection_that_the_upstream_has_closed_is_replaced():
+    async def once(exchange):
+        await says(*HELLO)(exchange)
+        exchange.writer.close()
+
+    with running(once) as upstream, engine_at(upstream, retries=0) as engine:
+        for _ in range(3):
+            assert engine.complete("x").text == "Hello"
+            wait_until(lambda: upstream.open == 0)
+
+    assert upstream.connections == 3
 
 
 def test_nobody_waits_for_the_end_of_a_body_that_says_no_more():
@@ -141,3 +155,21 @@ def test_an_engine_that_nobody_closed_ends_quietly(is_up):
 
     said = "Hello\n" if is_up else "engine.upstream-down\n"
     assert (done.stdout, done.stderr) == (said, "")
+
+
+def test_without_its_package_a_client_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+
+    with pytest.raises(MissingError) as caught:
+        OpenAI(base_url="http://x/v1", model="m", client="aiohttp")
+    assert "torvyn[openai]" in (caught.value.hint or "")
+
+
+def test_the_native_client_needs_no_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+
+    with (
+        running(says(*HELLO)) as upstream,
+        OpenAI(base_url=upstream.url, model="m", client="native") as engine,
+    ):
+        assert engine.complete("x").text == "Hello"

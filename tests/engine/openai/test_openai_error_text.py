@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 import pytest
-from fake_upstream import DONE, HELLO, delta, event, running, says, status
 
+from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.engine.upstream_text import for_clients
 from torvyn.errors import TorvynError

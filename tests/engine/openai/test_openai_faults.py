@@ -6,12 +6,11 @@ import asyncio
 import json
 import logging
 import socket
-import sys
 
 import pytest
-from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from observed_engines import nothing_runs, wait_until
 
+from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import DeadlineExceeded, InvalidInput, MissingError, TorvynError
 
@@ -280,24 +279,6 @@ def test_options_that_do_not_fit_are_refused_and_not_repeated(options, monkeypat
 
     assert caught.value.code == "engine.bad-option"
     assert "secret" not in caught.value.render()
-
-
-def test_without_its_package_a_client_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-
-    with pytest.raises(MissingError) as caught:
-        OpenAI(base_url="http://x/v1", model="m", client="aiohttp")
-    assert "torvyn[openai]" in (caught.value.hint or "")
-
-
-def test_the_native_client_needs_no_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-
-    with (
-        running(says(*HELLO)) as upstream,
-        OpenAI(base_url=upstream.url, model="m", client="native") as engine,
-    ):
-        assert engine.complete("x").text == "Hello"
 
 
 def test_messages_cannot_be_asked_of_completions():

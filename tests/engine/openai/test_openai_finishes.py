@@ -6,9 +6,9 @@ import json
 import logging
 
 import pytest
-from fake_upstream import DONE, HELLO, delta, event, running, says, status
 
 import torvyn
+from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from torvyn.components.builtin.aggregator_sentence import Sentence
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError

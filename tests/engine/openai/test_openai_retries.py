@@ -6,9 +6,9 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from fake_upstream import HELLO, Exchange, running, says, status
 from observed_engines import wait_until
 
+from fake_upstream import HELLO, Exchange, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
 

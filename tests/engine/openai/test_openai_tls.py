@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+
 from fake_upstream import HELLO, running, says
 
 trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")

@@ -6,8 +6,8 @@ import email.utils
 import time
 
 import pytest
-from fake_upstream import HELLO, running, says, status
 
+from fake_upstream import HELLO, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
 from torvyn.protocol.retry_after import retry_after_s

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
-
 from killed_servers import EXPECTED, killed_and_resumed
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from browser_page import Told, answer, ask, shown, visit
 from cuttable_connection import cable_to
-from live_server import Served, served, wait_for
+from live_server import PATIENCE_S, served, wait_for
 
 from torvyn.engine import Scripted, Service
 from torvyn.transport import ServerSettings, app
@@ -22,18 +27,25 @@ EVENT_SOURCE = """(url) => new Promise((resolve) => {
 PLACE = "/tools/chat"
 
 
-class Mounted:
-    """An application under a path of another one, as frameworks do it."""
+@contextmanager
+def mounted() -> Iterator[str]:
+    """The address of the application under a path of another one, on uvicorn."""
+    uvicorn = pytest.importorskip("uvicorn", reason="mounting is not tested: pip install uvicorn")
+    inner = app({"chat": Service("chat", Scripted("here I am"))}, ServerSettings())
 
-    def __init__(self) -> None:
-        services = {"chat": Service("chat", Scripted("here I am"))}
-        self._inner = app(services, ServerSettings(port=0))
+    async def outer(scope: Any, receive: Any, send: Any) -> None:
+        await inner({**scope, "root_path": PLACE}, receive, send)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._inner({**scope, "root_path": PLACE}, receive, send)
+    sock = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(outer, lifespan="off", log_level="warning"))
+    thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}{PLACE}"
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_S)
+        sock.close()
 
 
 def test_a_lost_network_is_shown_and_an_answer_can_be_retried(page: Any) -> None:
@@ -109,12 +121,8 @@ def test_an_event_source_reads_a_stream_once_and_stops(page: Any) -> None:
 
 
 def test_the_page_works_where_the_server_is_mounted(page: Any) -> None:
-    server = Served(Mounted())
-    server.start()
-    try:
-        visit(page, f"{server.url}{PLACE}/")
+    with mounted() as url:
+        visit(page, f"{url}/")
         ask(page)
         shown(page, "here I am")
-        assert page.locator("#address").text_content() == f"{server.url}{PLACE}/v1"
-    finally:
-        server.end()
+        assert page.locator("#address").text_content() == f"{url}/v1"

@@ -14,8 +14,6 @@ from live_server import Served, served, wait_for
 from torvyn.engine import Scripted, Service
 from torvyn.protocol import ToolCall
 
-WIRES = ("granian", "native")
-
 pytestmark = pytest.mark.skipif(not node_clients.are_there(), reason=node_clients.WHY)
 
 TEXT = 'Grüße, "Welt"! 🎉\u2028 a\nb'

@@ -20,8 +20,6 @@ from torvyn.errors import Unavailable
 from torvyn.protocol import ToolCall
 from torvyn.transport.access.key_file import edit
 
-WIRES = ("granian", "native")
-
 WHY = "real clients are not tested: run `make test-deps`"
 openai = pytest.importorskip("openai", reason=WHY)
 httpx = pytest.importorskip("httpx", reason=WHY)

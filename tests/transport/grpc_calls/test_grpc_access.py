@@ -6,10 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grpc_client import ALONE, HI, answering, generate, grpc, pb, rejection_of, text_of, trailer
+from grpc_client import (
+    ALONE,
+    HI,
+    answering,
+    generate,
+    grpc,
+    pb,
+    rejection_of,
+    serving_calls,
+    text_of,
+    trailer,
+)
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from live_server import PATIENCE_S, served
+from live_server import PATIENCE_S
 from test_grpc_session import Talk
 from watched_engines import Watched
 
@@ -51,7 +62,7 @@ def test_the_health_of_a_server_needs_no_key_and_what_it_offers_does(keyed: Any)
     key = keyed.keys["first"]
     asks = reflection_pb2.ServerReflectionRequest(list_services="")
     with (
-        served(Scripted("a"), grpc_port=0, keys=str(keyed.path)) as server,
+        serving_calls(Scripted("a"), keys=str(keyed.path)) as server,
         grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
     ):
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
@@ -95,7 +106,7 @@ def test_calls_are_answered_over_tls(tmp_path: Path) -> None:
 
     files = Files(tmp_path)
     trusted = grpc.ssl_channel_credentials(Path(files.trusted).read_bytes())
-    with served(Scripted("Hello"), grpc_port=0, **files.settings) as server:
+    with serving_calls(Scripted("Hello"), **files.settings) as server:
         with grpc.secure_channel(server.grpc, trusted, options=[ALONE]) as channel:
             frames = generate(inference_pb2_grpc.InferenceStub(channel))
         with grpc.insecure_channel(server.grpc, options=[ALONE]) as channel:

@@ -6,7 +6,16 @@ import asyncio
 import json
 from typing import Any
 
-from grpc_client import HI, answering, calling, frames_of, generate, grpc, pb, text_of
+from grpc_client import (
+    HI,
+    answering,
+    calling,
+    frames_of,
+    generate,
+    grpc,
+    pb,
+    text_of,
+)
 from live_server import PATIENCE_S, wait_for
 from watched_engines import Watched
 

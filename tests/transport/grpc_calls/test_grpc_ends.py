@@ -10,8 +10,19 @@ import time
 from typing import Any
 
 import pytest
-from grpc_client import ALONE, HI, answering, calling, frames_of, grpc, pb, rejection_of, trailer
-from live_server import PATIENCE_S, served, wait_for
+from grpc_client import (
+    ALONE,
+    HI,
+    answering,
+    calling,
+    frames_of,
+    grpc,
+    pb,
+    rejection_of,
+    serving_calls,
+    trailer,
+)
+from live_server import PATIENCE_S, wait_for
 from watched_engines import CEILING_S, Numbering, Watched, peer_of
 
 from torvyn.engine import Scripted
@@ -66,7 +77,7 @@ def test_a_call_that_is_cancelled_while_it_waits_starts_no_engine() -> None:
 
 def test_the_engine_stops_when_the_connection_is_lost() -> None:
     engine = Watched()
-    with served(engine, grpc_port=0) as server:
+    with serving_calls(engine) as server:
         with calling(server) as stub:
             next(stub.Generate(HI))
         assert engine.was_left.wait(PATIENCE_S)
@@ -92,17 +103,18 @@ def test_a_cancelled_call_is_counted_as_one() -> None:
 
 def test_a_client_that_never_reads_is_cut_and_gets_the_reason_if_it_reads_later() -> None:
     engine = Watched(pause_s=0, token="y" * 1000)
-    # A client decides by itself how much may be on its way to it, and keeps that: 64 KiB here.
+    # A client decides by itself how much may be on its way to it, and keeps that: 64 KiB here, and
+    # as much again after the first message. The server keeps the rest.
     plain = ("grpc.http2.bdp_probe", 0)
     with (
-        served(engine, grpc_port=0, write_timeout_s=0.5) as server,
+        serving_calls(engine, write_timeout_s=0.5) as server,
         calling(server, plain) as stub,
     ):
         call = stub.Generate(HI)
         next(call)
         assert engine.was_left.wait(PATIENCE_S)
         assert not server.application.running.calls
-        assert engine.made * 1000 <= 128 * 1024
+        assert engine.made * 1000 <= (128 + 48) * 1024
         error = rejection_of(call)
 
     assert error.code() is Code.DEADLINE_EXCEEDED
@@ -112,7 +124,7 @@ def test_a_client_that_never_reads_is_cut_and_gets_the_reason_if_it_reads_later(
 def test_a_connection_that_is_never_read_costs_little_and_is_cut() -> None:
     h2 = pytest.importorskip("h2.connection", reason="a bare client is not tested: pip install h2")
     engine = Watched(pause_s=0, token="y" * 1000)
-    with served(engine, grpc_port=0, write_timeout_s=0.5) as server:
+    with serving_calls(engine, write_timeout_s=0.5) as server:
         sock = bare(server.grpc, h2)
         assert engine.was_left.wait(PATIENCE_S)
         wait_for(lambda: not server.application.running.calls)
@@ -125,16 +137,12 @@ def test_a_connection_that_is_never_read_costs_little_and_is_cut() -> None:
 def test_a_page_in_a_browser_is_not_answered() -> None:
     h2 = pytest.importorskip("h2.connection", reason="a bare client is not tested: pip install h2")
     engine = Watched()
-    page = {"origin": "https://evil.example", "content-type": "text/plain"}
-    with served(engine, grpc_port=0) as server, bare(server.grpc, h2, page) as sock:
-        # gRPC wants `te: trailers`, which no page may send.
-        sock.settimeout(PATIENCE_S)
-        wire = b""
-        while b"\x00\x00\x04\x03\x00\x00\x00\x00\x01" not in wire:  # the stream is reset
-            part = sock.recv(65536)
-            assert part
-            wire += part
+    # gRPC wants `te: trailers`, which no page may send.
+    page = {"origin": "https://evil.example", "content-type": "application/grpc"}
+    with serving_calls(engine) as server, bare(server.grpc, h2, page) as sock:
+        (answer, *_) = events_of(sock, h2, "ResponseReceived")
 
+    assert dict(answer.headers)[b":status"] == b"421"
     assert not engine.has_begun.is_set()
 
 
@@ -157,10 +165,27 @@ def bare(address: str, h2: Any, head: dict[str, str] | None = None) -> socket.so
     return sock
 
 
+def events_of(sock: socket.socket, h2: Any, last: str) -> list[Any]:
+    """What the server sends, from the first event of that name on."""
+    wire = h2.H2Connection()
+    wire.initiate_connection()
+    wire.send_headers(
+        1, [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")]
+    )
+    sock.settimeout(PATIENCE_S)
+    while part := sock.recv(65536):
+        events = wire.receive_data(part)
+        names = [type(event).__name__ for event in events]
+        if last in names:
+            return events[names.index(last) :]
+    raise AssertionError(f"no {last}")
+
+
 def test_connections_inherit_what_the_socket_was_given() -> None:
-    with served(Scripted("a"), grpc_port=0) as server:
+    with serving_calls(Scripted("a")) as server:
         host, _, port = server.grpc.rpartition(":")
         with socket.create_connection((host, int(port))) as sock:
+            sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5))
             assert sock.recv(1)  # its settings: the other end is there
             accepted = peer_of(sock.getsockname()[1])
 
@@ -203,7 +228,7 @@ def test_a_port_in_use_is_an_error() -> None:
     async def serve_at(port: int) -> None:
         Server(app({}, ServerSettings(port=0, grpc_port=port)))
 
-    with served(Scripted("a"), grpc_port=0) as server:
+    with serving_calls(Scripted("a")) as server:
         port = int(server.grpc.rpartition(":")[2])
         with pytest.raises(MissingError) as caught:
             asyncio.run(serve_at(port))
@@ -212,13 +237,8 @@ def test_a_port_in_use_is_an_error() -> None:
     assert "--grpc-port" in (caught.value.hint or "")
 
 
-def test_without_a_port_there_is_no_grpc() -> None:
-    with served(Scripted("a")) as server:
-        assert server.grpc == ""
-
-
 def test_a_thousand_calls_that_are_cancelled_at_once_leave_nothing() -> None:
-    with served(Watched(), grpc_port=0) as server:
+    with serving_calls(Watched()) as server:
         with grpc.insecure_channel(server.grpc, options=[ALONE]) as channel:
             method = channel.unary_stream("/torvyn.v1.Inference/Generate")
             data = pb.GenerateRequest(prompt="Hi").SerializeToString()

@@ -6,8 +6,19 @@ from typing import Any
 
 import pytest
 from google.rpc import error_details_pb2, status_pb2
-from grpc_client import HI, answering, calling, generate, grpc, pb, rejection_of, text_of, trailer
-from live_server import PATIENCE_S, served, wait_for
+from grpc_client import (
+    HI,
+    answering,
+    calling,
+    generate,
+    grpc,
+    pb,
+    rejection_of,
+    serving_calls,
+    text_of,
+    trailer,
+)
+from live_server import PATIENCE_S, wait_for
 from watched_engines import Watched
 
 from torvyn.engine import Scripted, Service
@@ -72,7 +83,7 @@ def raw(server: Any, data: bytes, **options: Any) -> Any:
 
 
 def test_invalid_bytes_are_rejected_with_a_message() -> None:
-    with served(Scripted("a"), grpc_port=0) as server:
+    with serving_calls(Scripted("a")) as server:
         error = raw(server, b"\xff\xff")
 
     assert error.code() is Code.INVALID_ARGUMENT
@@ -84,7 +95,7 @@ def test_a_field_that_this_server_does_not_know_is_refused() -> None:
     later = HI.SerializeToString() + b"\xf8\x07\x01"  # field 127
     nested = pb.GenerateRequest(messages=[pb.Message(role="user", content="Hi")])
     inner = nested.messages[0].SerializeToString() + b"\xf8\x07\x01"
-    with served(Scripted("a"), grpc_port=0) as server:
+    with serving_calls(Scripted("a")) as server:
         errors = [raw(server, data) for data in (later, b"\x1a" + bytes([len(inner)]) + inner)]
 
     assert [error.code() for error in errors] == [Code.INVALID_ARGUMENT] * 2
@@ -92,18 +103,19 @@ def test_a_field_that_this_server_does_not_know_is_refused() -> None:
 
 
 def test_a_message_that_is_too_large_is_not_read() -> None:
-    with served(Scripted("a"), grpc_port=0, max_body_bytes=1000) as server:
+    with serving_calls(Scripted("a"), max_body_bytes=1000) as server:
         error = raw(server, request(prompt="x" * 3000).SerializeToString())
 
     assert error.code() is Code.RESOURCE_EXHAUSTED
 
 
-def test_a_small_message_that_unpacks_to_a_large_one_is_not_read() -> None:
-    with served(Scripted("a"), grpc_port=0) as server:
+def test_a_compressed_message_is_refused_and_not_unpacked() -> None:
+    with serving_calls(Scripted("a")) as server:
         bomb = request(prompt="x" * 50_000_000).SerializeToString()
         error = raw(server, bomb, compression=grpc.Compression.Gzip)
 
-    assert error.code() is Code.RESOURCE_EXHAUSTED
+    assert error.code() is Code.UNIMPLEMENTED
+    assert trailer(error, "torvyn-code") == "transport.encoding-refused"
 
 
 def test_a_request_that_is_not_admitted_gets_a_retry_time() -> None:
@@ -179,7 +191,7 @@ def test_refusals_are_counted_by_their_status() -> None:
 
 
 def test_an_unknown_method_is_unimplemented() -> None:
-    with served(Scripted("a"), grpc_port=0) as server, calling(server):
+    with serving_calls(Scripted("a")) as server, calling(server):
         channel = grpc.insecure_channel(server.grpc)
         call = channel.unary_unary("/torvyn.v1.Inference/Nothing")
         with pytest.raises(grpc.RpcError) as caught:

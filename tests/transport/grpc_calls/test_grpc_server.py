@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2
-from grpc_client import ALONE, HI, calling, frames_of, grpc, text_of
+from grpc_client import ALONE, HI, calling, frames_of, grpc, serving_calls, text_of
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from live_server import PATIENCE_S, served
+from grpc_reflection.v1alpha import reflection_pb2
+from live_server import PATIENCE_S
 from serve_process import MANIFEST, serving
 from watched_engines import Watched
 
@@ -35,7 +35,7 @@ def health_of(channel: Any, name: str) -> Any:
 
 def test_the_health_of_the_server_and_of_its_service_is_served() -> None:
     with (
-        served(Scripted("a"), grpc_port=0) as server,
+        serving_calls(Scripted("a")) as server,
         grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
     ):
         assert [health_of(channel, name) for name in ("", SERVICE)] == [Health.SERVING] * 2
@@ -47,7 +47,7 @@ def test_the_health_of_the_server_and_of_its_service_is_served() -> None:
 
 def test_a_server_that_drains_is_not_serving() -> None:
     engine = Watched(pause_s=0.01)
-    with served(engine, grpc_port=0, shutdown_grace_s=2.0) as server, calling(server) as stub:
+    with serving_calls(engine, shutdown_grace_s=2.0) as server, calling(server) as stub:
         channel = grpc.insecure_channel(server.grpc, options=[ALONE])
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watched).status == Health.SERVING
@@ -62,16 +62,73 @@ def test_a_server_that_drains_is_not_serving() -> None:
         ending.join()
 
 
-def reflected(channel: Any, **asked: str) -> Any:
+def test_the_health_of_a_service_that_does_not_exist_is_watched_as_unknown() -> None:
+    with (
+        serving_calls(Scripted("a")) as server,
+        grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
+    ):
+        request = health_pb2.HealthCheckRequest(service="other")
+        watched = health_pb2_grpc.HealthStub(channel).Watch(request, timeout=PATIENCE_S)
+        assert next(watched).status == Health.SERVICE_UNKNOWN
+        watched.cancel()
+
+
+def reflected(channel: Any, version: str = "v1alpha", **asked: Any) -> Any:
+    """The answer of that version of reflection; both have the same messages."""
+    ask = channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        reflection_pb2.ServerReflectionRequest.SerializeToString,
+        reflection_pb2.ServerReflectionResponse.FromString,
+    )
     request = reflection_pb2.ServerReflectionRequest(**asked)
-    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    (answer,) = stub.ServerReflectionInfo(iter([request]), timeout=PATIENCE_S)
+    (answer,) = ask(iter([request]), timeout=PATIENCE_S)
     return answer
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_describes_itself_in_both_versions(version: str) -> None:
+    package = f"grpc.reflection.{version}"
+    with (
+        serving_calls(Scripted("a")) as server,
+        grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
+    ):
+        asked = {"file_containing_symbol": f"{package}.ServerReflection"}
+        found = reflected(channel, version, **asked).file_descriptor_response
+
+    (file,) = map(descriptor_pb2.FileDescriptorProto.FromString, found.file_descriptor_proto)
+    assert (file.package, file.service[0].name) == (package, "ServerReflection")
+    assert file.service[0].method[0].input_type == f".{package}.ServerReflectionRequest"
+    names = {field.type_name for message in file.message_type for field in message.field}
+    assert all(name.startswith(f".{package}.") for name in names if name)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"file_by_filename": "other.proto"},
+        {"file_containing_symbol": "other.Service"},
+        {"all_extension_numbers_of_type": "other.Message"},
+        {
+            "file_containing_extension": reflection_pb2.ExtensionRequest(
+                containing_type="torvyn.v1.Frame", extension_number=100
+            )
+        },
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_what_reflection_does_not_know_is_not_found(asked: dict[str, Any]) -> None:
+    with (
+        serving_calls(Scripted("a")) as server,
+        grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
+    ):
+        error = reflected(channel, "v1", **asked).error_response
+
+    assert error.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
 def test_a_client_that_knows_nothing_finds_out_what_there_is() -> None:
     with (
-        served(Scripted("a"), grpc_port=0) as server,
+        serving_calls(Scripted("a")) as server,
         grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
     ):
         listed = reflected(channel, list_services="").list_services_response.service
@@ -113,7 +170,7 @@ def test_a_signal_ends_the_server_and_its_calls_in_good_order(tmp_path: Path) ->
     assert isinstance(end, EndFrame)
 
 
-@pytest.mark.parametrize("package", ["grpc", "grpc_health", "google.protobuf"])
+@pytest.mark.parametrize("package", ["grpc_reflection", "grpc_health", "google.protobuf"])
 def test_a_package_that_is_missing_is_named(tmp_path: Path, package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; from torvyn.cli import main; main()"
     arguments = ("serve", "--engine", "scripted", "--port", "0", "--grpc-port", "0")

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from grpc_client import answering, calling, grpc, pb, rejection_of, trailer
-from live_server import PATIENCE_S, Served, served, wait_for
+from grpc_client import answering, calling, grpc, pb, rejection_of, serving_calls, trailer
+from live_server import PATIENCE_S, Served, wait_for
 from watched_engines import CEILING_S, Watched
 
 from torvyn.engine import Scripted
@@ -160,7 +160,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_else_suffers(message: Any, c
 
 
 def test_bytes_that_are_no_message_are_refused_too() -> None:
-    with served(Scripted("Hello"), grpc_port=0) as server:
+    with serving_calls(Scripted("Hello")) as server:
         channel = grpc.insecure_channel(server.grpc)
         method = channel.stream_stream("/torvyn.v1.Inference/Session")
         (data,) = method(iter([b"\xff\xff"]), timeout=PATIENCE_S)
@@ -218,7 +218,7 @@ def test_a_client_that_never_reads_is_cut() -> None:
     engine = Watched(pause_s=0, token="y" * 1000)
     plain = ("grpc.http2.bdp_probe", 0)
     with (
-        served(engine, grpc_port=0, write_timeout_s=0.5) as server,
+        serving_calls(engine, write_timeout_s=0.5) as server,
         calling(server, plain) as stub,
     ):
         talk = Talk(stub)
@@ -244,11 +244,11 @@ def test_one_stream_is_dropped_while_its_message_is_on_its_way_and_others_go_on(
         (conversation,) = server.application.running.channels._multiplexers
         wait_for(lambda: conversation.sender._sending == 2)
         server.loop.call_soon_threadsafe(conversation.streams["a"].task.cancel)
-        seen = {talk.next().stream_id for _ in range(300)}
-        got = [talk.next().stream_id for _ in range(100)]
+        seen = [talk.next().stream_id]
+        while seen[-100:] != ["b"] * 100:  # what was on its way comes before
+            seen.append(talk.next().stream_id)
 
-    assert seen == {"a", "b"}
-    assert set(got) == {"b"}
+    assert "a" in seen
 
 
 def test_an_idle_session_sends_heartbeats() -> None:

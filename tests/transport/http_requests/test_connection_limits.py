@@ -16,7 +16,6 @@ from live_server import PATIENCE_S, Served, served, wait_for
 from torvyn.engine import Scripted
 from torvyn.transport.access.key_file import edit
 
-WIRES = ("native",)
 CROWD = 2_100
 ONE_ADDRESS = ("127.0.0.1",)
 MANY_ADDRESSES = tuple(f"127.0.0.{number}" for number in range(2, 102))

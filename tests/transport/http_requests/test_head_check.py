@@ -8,8 +8,6 @@ from raw_requests import BODY, CHUNKED, GET, LENGTH, POST, statuses
 
 from torvyn.engine import Scripted
 
-WIRES = ("native",)
-
 
 @pytest.mark.parametrize("first", [b"", GET + b"\r\n", POST + LENGTH + b"\r\n" + BODY])
 @pytest.mark.parametrize(

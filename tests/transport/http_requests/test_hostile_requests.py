@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi_client import PROMPT_BODY, Client, Gated, serving, within
+from asgi_client import PATIENCE_S, PROMPT_BODY, Client, Gated, serving, within
 from websocket_client import Socket
 
 from torvyn.engine import Scripted
@@ -44,6 +44,22 @@ async def test_nothing_is_kept_of_a_body_whose_client_disconnects() -> None:
     gc.collect()
 
     assert kept() is None
+
+
+class Text(str):
+    """Text whose end is noticed."""
+
+
+async def test_nothing_is_kept_of_a_message_that_was_handled() -> None:
+    async with Socket(serving(Scripted("a"))) as socket:
+        message = Text('{"type":"ping"}'.ljust(1000))
+        kept = weakref.ref(message)
+        socket.say_raw(message)
+        del message
+        await socket.until_got("pong")
+        async with asyncio.timeout(PATIENCE_S):
+            while kept() is not None:
+                await asyncio.sleep(0)
 
 
 class Sending:

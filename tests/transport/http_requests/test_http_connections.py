@@ -16,8 +16,6 @@ from watched_engines import CEILING_S, Numbering, Watched, peer_of
 from torvyn.engine import Scripted
 from torvyn.transport.listener.sockets import SEND_BYTES
 
-WIRES = ("granian", "native")
-
 PROMPT_BODY = b'{"prompt": "Hi"}'
 
 
@@ -85,7 +83,7 @@ def test_a_client_that_never_reads_costs_little_and_is_cut() -> None:
         sock = server.ask(PROMPT_BODY, receive_bytes=4096)
         assert engine.was_left.wait(PATIENCE_S)
         assert not server.application.running.calls
-        # All buffers together: ours, granian's, and the kernel's on both sides.
+        # All buffers together: ours and the kernel's on both sides.
         assert engine.made * 1000 <= 96 * 1024
         # No last chunk: whoever reads after all can tell that it was cut.
         assert not rest_of(sock).endswith(b"0\r\n\r\n")

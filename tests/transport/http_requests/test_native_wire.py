@@ -19,7 +19,6 @@ from watched_engines import Watched
 from torvyn.engine import Scripted
 from torvyn.transport.http.body_limit import MAX_BODIES
 
-WIRES = ("native",)
 HEAD = b"Host: localhost\r\nContent-Type: application/json\r\n"
 CHAT = b'{"messages": [{"role": "user", "content": "Hi"}], "stream": %s}'
 

@@ -8,8 +8,6 @@ from raw_requests import BODY, CHUNKED, GET, LENGTH, POST, statuses
 
 from torvyn.engine import Scripted
 
-WIRES = ("granian", "native")
-
 
 @pytest.mark.parametrize(
     "raw",

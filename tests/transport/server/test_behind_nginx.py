@@ -21,8 +21,6 @@ from asgi_client import Gated
 from live_server import PATIENCE_S, Served, served, wait_for
 from nginx import PLAIN, SHIPPED, Ports, in_front, needs_nginx
 
-WIRES = ("granian", "native")
-
 pytestmark = needs_nginx
 PROMPT_BODY = json.dumps({"prompt": "Hi"})
 NAME = "chat.example"

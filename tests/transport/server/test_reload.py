@@ -22,7 +22,6 @@ from serve_process import MANIFEST, serving
 
 SERVE = """
 [serve]
-wire = "native"
 tls_cert = "cert.pem"
 tls_key = "key.pem"
 audit = "file"

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from serve_process import MANIFEST, serving
 
-pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
-
 
 def ask(url: str, body: dict[str, Any]) -> Any:
     return urllib.request.urlopen(url, json.dumps(body).encode(), timeout=10)

@@ -18,8 +18,6 @@ from torvyn.errors import TorvynError
 from torvyn.transport import ServerSettings
 from torvyn.transport.listener import tls
 
-WIRES = ("granian", "native")
-
 trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
 httpx = pytest.importorskip("httpx", reason="TLS is not tested: pip install 'httpx[http2]'")
 

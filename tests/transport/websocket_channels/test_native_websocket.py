@@ -15,7 +15,6 @@ from raw_websocket import ACCEPT, FIRST, PING, PONG, TEXT, accepted, asking, fra
 from torvyn.engine import Scripted
 from torvyn.transport.http.body_limit import MAX_BODIES
 
-WIRES = ("native",)
 START = {"type": "start", "stream_id": "s", "prompt": "Hi"}
 
 

@@ -18,8 +18,6 @@ pytest.importorskip("websockets", reason="WebSockets are not tested: pip install
 from websocket_client import START, speaking, text_of
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-WIRES = ("granian", "native")
-
 
 def put(server: Served, engine: Gated, *tokens: str | None) -> None:
     for token in tokens:

@@ -21,7 +21,6 @@ from watched_engines import Watched
 
 from torvyn.engine import Scripted
 
-WIRES = ("native",)
 ASKED = '{"type":"ping"}'
 ANSWERED = b'{"type":"pong"}'
 LIMIT = 1000
@@ -98,6 +97,13 @@ def test_a_client_that_breaks_a_rule_is_told_which(sent: list[bytes], code: int)
         assert raw.closed_with() == code
         raw.sock.close()
         wait_for(lambda: not server.application.running.channels)
+
+
+def test_what_came_before_a_broken_frame_is_answered_first() -> None:
+    with served(Scripted("x")) as server, accepted(server) as raw:
+        raw.send(frame(TEXT, ASKED), frame(0x83, "a"), frame(PING, "late"))
+        assert raw.read() == (TEXT, ANSWERED)
+        assert raw.closed_with() == PROTOCOL
 
 
 def test_a_character_may_be_split_between_frames() -> None:

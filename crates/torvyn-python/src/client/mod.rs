@@ -1,5 +1,6 @@
 //! A client of other servers: requests go in, and turns tell which responses have more to read.
 
+pub mod direct;
 pub mod reply;
 
 use std::net::{IpAddr, SocketAddr};
@@ -80,7 +81,7 @@ impl WireClient {
         let woken = std::mem::take(&mut *lock(&self.driven.woken));
         let futures = PyList::empty(py);
         for reply in woken {
-            if let Some(future) = reply.take_future() {
+            if let Some(future) = reply.advance(py, &self.driven)? {
                 futures.append(future)?;
             }
         }

@@ -1,14 +1,18 @@
 //! The response to a request, while it arrives.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Instant;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use torvyn_wire::bytes::Bytes;
 use torvyn_wire::http::response::Parts;
 use torvyn_wire::{ClientCall, ClientError, Receiver};
 
+use super::direct::{Armed, DirectText};
 use super::{DrivenClient, lock};
+use crate::flow::NativeFlow;
+use crate::wire::events::ChunkParser;
 
 /// What may wait to be read before the connection waits, too.
 const MOST_WAITING_BYTES: usize = 64 * 1024;
@@ -22,23 +26,37 @@ struct State {
     /// The future of whoever waits for more.
     future: Option<Py<PyAny>>,
     is_woken: bool,
+    armed: Option<Armed>,
+    /// When the direct path last took something.
+    direct_at: Option<Instant>,
+    /// Parts that the direct path has left to Python.
+    parts: Option<Py<PyList>>,
 }
 
 impl State {
     fn has_news(&self, knows_head: bool) -> bool {
-        self.end.is_some() || !self.waiting.is_empty() || (!knows_head && self.head.is_some())
+        self.end.is_some()
+            || !self.waiting.is_empty()
+            || self.parts.is_some()
+            || (!knows_head && self.head.is_some())
     }
 }
 
 pub struct Reply {
     state: Mutex<State>,
     woken: Arc<Mutex<Vec<Arc<Reply>>>>,
+    call: OnceLock<Arc<ClientCall>>,
     this: Weak<Self>,
 }
 
 impl Reply {
     pub fn new(woken: Arc<Mutex<Vec<Arc<Reply>>>>) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self { state: Mutex::default(), woken, this: this.clone() })
+        Arc::new_cyclic(|this| Self {
+            state: Mutex::default(),
+            woken,
+            call: OnceLock::new(),
+            this: this.clone(),
+        })
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -51,11 +69,41 @@ impl Reply {
         }
     }
 
-    /// The turn tells whoever waits.
-    pub fn take_future(&self) -> Option<Py<PyAny>> {
+    /// What has arrived, and the call if its connection waits for room.
+    fn take_waiting(&self, state: &mut State) -> (Vec<Bytes>, Option<Arc<ClientCall>>) {
+        let was_full = std::mem::take(&mut state.waiting_bytes) >= MOST_WAITING_BYTES;
+        let call = self.call.get().filter(|_| was_full).cloned();
+        (std::mem::take(&mut state.waiting), call)
+    }
+
+    /// After a turn: takes the direct path as far as it goes. Returns the future of whoever waits if Python must go on.
+    pub fn advance(&self, py: Python<'_>, driven: &DrivenClient) -> PyResult<Option<Py<PyAny>>> {
+        let (armed, data, call) = {
+            let mut state = lock(&self.state);
+            state.is_woken = false;
+            let is_armed = state.armed.as_ref().is_some_and(|armed| !armed.direct.get().is_closed());
+            if !is_armed || state.waiting.is_empty() {
+                return Ok(state.future.take());
+            }
+            let (data, call) = self.take_waiting(&mut state);
+            (state.armed.take(), data, call)
+        };
+        if let Some(call) = call {
+            driven.after(|_| call.resume());
+        }
+        let Some(armed) = armed else { return Ok(None) };
+        let parts = armed.advance(py, &data)?;
         let mut state = lock(&self.state);
-        state.is_woken = false;
-        state.future.take()
+        state.direct_at = Some(Instant::now());
+        if let Some(parts) = parts {
+            state.parts = Some(parts.unbind());
+        } else {
+            state.armed = Some(armed);
+            if state.end.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(state.future.take())
     }
 }
 
@@ -89,6 +137,7 @@ pub struct WireReply {
 
 impl WireReply {
     pub fn new(reply: Arc<Reply>, call: Arc<ClientCall>, driven: Arc<DrivenClient>) -> Self {
+        let _ = reply.call.set(call.clone());
         Self { reply, call, driven }
     }
 }
@@ -114,21 +163,43 @@ impl WireReply {
         Ok(headers)
     }
 
-    /// What has arrived; nothing at the end; None if more may come.
-    fn take<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let (waiting, bytes, is_over) = {
+    /// What has arrived, or the parts that the direct path has left; nothing at the end; None if more may come.
+    fn take<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let (waiting, call, is_over) = {
             let mut state = lock(&self.reply.state);
-            let bytes = std::mem::take(&mut state.waiting_bytes);
-            (std::mem::take(&mut state.waiting), bytes, state.end.is_some())
+            if let Some(parts) = state.parts.take() {
+                return Some(parts.into_bound(py).into_any());
+            }
+            let (waiting, call) = self.reply.take_waiting(&mut state);
+            (waiting, call, state.end.is_some())
         };
-        if bytes >= MOST_WAITING_BYTES {
-            self.driven.after(|_| self.call.resume());
+        if let Some(call) = call {
+            self.driven.after(|_| call.resume());
         }
-        match waiting.as_slice() {
-            [] => is_over.then(|| PyBytes::new(py, b"")),
-            [only] => Some(PyBytes::new(py, only)),
-            _ => Some(PyBytes::new(py, &waiting.concat())),
-        }
+        let bytes = match waiting.as_slice() {
+            [] if is_over => PyBytes::new(py, b""),
+            [] => return None,
+            [only] => PyBytes::new(py, only),
+            _ => PyBytes::new(py, &waiting.concat()),
+        };
+        Some(bytes.into_any())
+    }
+
+    /// From now on, chunks with text only go through the flow to the answer of `direct`, until something else arrives.
+    #[pyo3(signature = (direct, parser, flow=None))]
+    fn arm(&self, direct: Py<DirectText>, parser: Py<ChunkParser>, flow: Option<Py<NativeFlow>>) {
+        lock(&self.reply.state).armed = Some(Armed { direct, flow, parser });
+    }
+
+    /// Seconds since the direct path last took something; None if it never has.
+    #[getter]
+    fn direct_idle_s(&self) -> Option<f64> {
+        lock(&self.reply.state).direct_at.map(|at| at.elapsed().as_secs_f64())
+    }
+
+    /// From now on, everything goes to Python.
+    fn disarm(&self) {
+        lock(&self.reply.state).armed = None;
     }
 
     /// Sets the result of the future when there is more to take, or the head. False: there is something already.

@@ -7,7 +7,8 @@ use torvyn_reactor::{Role, method_name};
 use torvyn_stream::{Answers, Batch, ErrorKind, Outbox, Pull, Settled, StageError, Step};
 
 use crate::component::interpret::{Answer, filter_step, made_step, pull_step, sink_step};
-use crate::element::convert::{component_error, emission, emit_text, type_name};
+use crate::element::convert::{component_error, type_name};
+use crate::element::emission::{emission, emit_text};
 use crate::symbols::Symbols;
 
 /// The results of a batch. An error is about the call as a whole.

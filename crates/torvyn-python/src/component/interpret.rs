@@ -6,7 +6,8 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use torvyn_reactor::Role;
 use torvyn_stream::{ErrorKind, Outbox, Pull, StageError, Step};
 
-use crate::element::convert::{component_error, emission, emit_text, end_of, type_name, wrong_result};
+use crate::element::convert::{component_error, end_of, type_name, wrong_result};
+use crate::element::emission::{emission, emit_text, text_len, text_of_len};
 use crate::enums::{VerdictKind, from_python};
 use crate::symbols::Symbols;
 
@@ -204,6 +205,21 @@ impl PortNames {
             let message = format!("routed to {name}, but its ports are {}", known.join(", "));
             StageError::new(ErrorKind::Contract, message)
         })
+    }
+}
+
+/// Turns an item of a source into a pull. Nearly all of them are texts, whose reference the element takes over.
+#[inline(always)]
+pub fn pull_item(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: Bound<'_, PyAny>,
+    now_ns: u64,
+) -> Result<Pull, StageError> {
+    // SAFETY: a live object, and attached.
+    match unsafe { text_len(symbols, value.as_ptr()) } {
+        Some(len) => Ok(Pull::Ready(text_of_len(value, len))),
+        None => pull_step(py, symbols, &value, now_ns),
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod batch_results;
 pub mod call;
 pub mod interpret;
+pub mod methods;
 pub mod named_inputs;
 pub mod native_stage;
 pub mod stage;

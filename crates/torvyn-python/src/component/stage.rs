@@ -4,42 +4,25 @@
 
 use std::ptr::NonNull;
 
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
-use torvyn_reactor::{Role, method_name};
-use torvyn_stream::{
-    Answers, Batch, Call, Element, End, ErrorKind, Outbox, Pull, Settled, Stage, StageError, Step,
-};
+use pyo3::types::PyInt;
+use torvyn_reactor::Role;
+use torvyn_stream::{Answers, Batch, Call, Element, End, Outbox, Pull, Settled, Stage, StageError, Step};
 
 use crate::component::batch_results::{interpret_batch, pull_batch_step};
 use crate::component::call::{Next, advance_of, call_none, call_one, next};
 use crate::component::interpret::{
-    Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
+    Answer, PortNames, emit_item, filter_step, made_step, pull_item, sink_step,
 };
-use crate::component::named_inputs::NamedInputs;
-use crate::component::timer::Timer;
+use crate::component::methods::{Methods, close_generator, interned, none_item, over, tell};
 use crate::element::batch::PyBatch;
 use crate::element::convert::{NodeContext, companion, component_error, end_object, end_of};
 use crate::symbols::Symbols;
 
 pub struct PyStage {
     role: Role,
-    /// `evaluate`, `process`, ...; for a source that is iterated, its iterator.
-    method: Option<Py<PyAny>>,
-    /// `evaluate_batch`, `process_batch`, ...; for a source that is not iterated, `pull_batch`.
-    batch_method: Option<Py<PyAny>>,
-    /// Advances the iterator of a source that is iterated.
-    advance: Option<ffi::iternextfunc>,
-    flush: Option<Py<PyAny>>,
-    complete: Option<Py<PyAny>>,
-    notify: Option<Py<PyAny>>,
-    timer: Option<Box<Timer>>,
-    held_elements: Option<Py<PyAny>>,
-    /// Kept after the end of the stream: the last elements are settled later.
-    acknowledge: Option<Py<PyAny>>,
+    methods: Methods,
     ports: PortNames,
-    inputs: Option<Box<NamedInputs>>,
     node_context: NodeContext,
     /// How many items the iterator has returned.
     given: u64,
@@ -58,41 +41,9 @@ impl PyStage {
     ) -> PyResult<Self> {
         let py = component.py();
         let symbols = Symbols::get(py)?;
-        let fetch =
-            |name: &str| -> PyResult<Option<Py<PyAny>>> { Ok(Some(component.getattr(name)?.unbind())) };
-        let mut advance = None;
-        let method = match role {
-            Role::Source if component.hasattr("__iter__")? => {
-                let iterator = component.try_iter()?.into_any();
-                advance = Some(advance_of(&iterator));
-                Some(iterator.unbind())
-            }
-            role => component.getattr_opt(method_name(role))?.map(Bound::unbind),
-        };
-        let batch_method = component.getattr_opt(format!("{}_batch", method_name(role)))?.map(Bound::unbind);
-        let flushes = matches!(role, Role::Processor | Role::Aggregator | Role::Filter);
-        Ok(Self {
-            role,
-            method,
-            batch_method,
-            advance,
-            flush: if flushes { component.getattr("flush").ok().map(Bound::unbind) } else { None },
-            complete: if role == Role::Sink { fetch("complete")? } else { None },
-            notify: if role == Role::Source { own_notification(component, symbols)? } else { None },
-            acknowledge: if role == Role::Source {
-                component.getattr("acknowledge").ok().map(Bound::unbind)
-            } else {
-                None
-            },
-            timer: Timer::of(component)?,
-            held_elements: component.getattr("held_elements").ok().map(Bound::unbind),
-            ports: PortNames(interned(py, ports)),
-            inputs: NamedInputs::of(component, interned(py, inputs))?,
-            node_context,
-            given: 0,
-            rest: None,
-            symbols,
-        })
+        let methods = Methods::of(component, role, inputs, symbols)?;
+        let ports = PortNames(interned(py, ports));
+        Ok(Self { role, methods, ports, node_context, given: 0, rest: None, symbols })
     }
 
     fn answer(
@@ -156,65 +107,30 @@ impl PyStage {
     }
 
     fn release(&mut self, py: Python<'_>) {
-        let iterator = if self.advance.is_some() { self.method.take() } else { None };
-        for left in [self.rest.take(), iterator].into_iter().flatten() {
-            // A generator is closed so that its `finally` runs now and not at its collection.
-            if let Ok(close) = left.bind(py).getattr("close")
-                && let Err(error) = close.call0()
-            {
-                error.write_unraisable(py, Some(left.bind(py)));
-            }
+        if let Some(rest) = self.rest.take() {
+            close_generator(py, &rest);
         }
-        self.method = None;
-        self.batch_method = None;
-        self.flush = None;
-        self.complete = None;
-        self.notify = None;
-        self.timer = None;
-        self.held_elements = None;
-        self.inputs = None;
+        self.methods.release(py);
     }
-}
-
-/// A source that does not override `notify_backpressure` is not called for every time that a queue fills up.
-fn own_notification(component: &Bound<'_, PyAny>, symbols: &Symbols) -> PyResult<Option<Py<PyAny>>> {
-    let method = component.getattr("notify_backpressure")?;
-    let function = method.getattr_opt("__func__")?;
-    let is_inherited = function.is_some_and(|function| function.is(&symbols.notify_nobody));
-    Ok((!is_inherited).then(|| method.unbind()))
-}
-
-fn interned(py: Python<'_>, names: &[String]) -> Vec<Py<PyString>> {
-    names.iter().map(|name| PyString::intern(py, name).unbind()).collect()
-}
-
-/// Only `pull` ends a stream with None. An iterator ends by itself, so a None in it is a mistake.
-fn none_item(position: u64) -> StageError {
-    let message = format!("its iterator yielded None as item {position}; None is not an element");
-    StageError::new(ErrorKind::Contract, message)
-}
-
-fn over() -> StageError {
-    StageError::new(ErrorKind::Internal, "the component was called after the end of its stream")
 }
 
 impl Stage for PyStage {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        if self.method.is_none() && self.batch_method.is_some() {
+        if self.methods.single.is_none() && self.methods.batch.is_some() {
             return self.pull_alone(call);
         }
-        let method = self.method.as_ref().ok_or_else(over)?;
-        let Some(advance) = self.advance else {
+        let method = self.methods.single.as_ref().ok_or_else(over)?;
+        let Some(advance) = self.methods.advance else {
             let value = call_none(py, method)?;
-            return pull_step(py, self.symbols, &value, call.now_ns);
+            return pull_item(py, self.symbols, value, call.now_ns);
         };
         match next(py, method, advance)? {
             Next::Item(value) if value.is_none() => Err(none_item(self.given)),
             Next::Item(value) => {
                 self.given += 1;
-                pull_step(py, self.symbols, &value, call.now_ns)
+                pull_item(py, self.symbols, value, call.now_ns)
             }
             Next::Stop(value) => {
                 let end = value.and_then(|value| end_of(self.symbols, &value));
@@ -224,7 +140,7 @@ impl Stage for PyStage {
     }
 
     fn pulls_many(&self) -> bool {
-        self.role == Role::Source && self.batch_method.is_some()
+        self.role == Role::Source && self.methods.batch.is_some()
     }
 
     fn pull_many(
@@ -235,7 +151,7 @@ impl Stage for PyStage {
     ) -> Result<Option<Pull>, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let method = self.batch_method.as_ref().ok_or_else(over)?;
+        let method = self.methods.batch.as_ref().ok_or_else(over)?;
         let most_object = PyInt::new(py, most);
         let value = call_one(py, method, most_object.as_ptr())?;
         pull_batch_step(self.symbols, &value, most, call.now_ns, out)
@@ -250,14 +166,14 @@ impl Stage for PyStage {
     ) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        if self.method.is_none() {
+        if self.methods.single.is_none() {
             return self.accept_alone(element, call, out);
         }
         let argument = companion(py, self.symbols, element, &self.node_context)
             .map_err(|error| component_error(py, error))?;
-        let method = self.method.as_ref().ok_or_else(over)?;
+        let method = self.methods.single.as_ref().ok_or_else(over)?;
         let value = call_one(py, method, argument)?;
-        if let Some(timer) = &self.timer {
+        if let Some(timer) = &self.methods.timer {
             timer.forget();
         }
         match self.role {
@@ -270,7 +186,7 @@ impl Stage for PyStage {
     }
 
     fn batch_limit(&self) -> usize {
-        if self.batch_method.is_some() && self.role != Role::Source { usize::MAX } else { 1 }
+        if self.methods.batch.is_some() && self.role != Role::Source { usize::MAX } else { 1 }
     }
 
     fn accept_batch(
@@ -281,11 +197,11 @@ impl Stage for PyStage {
     ) -> Result<(), StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let method = self.batch_method.as_ref().ok_or_else(over)?;
+        let method = self.methods.batch.as_ref().ok_or_else(over)?;
         let lent =
             PyBatch::lend(py, &mut batch, &self.node_context).map_err(|error| component_error(py, error))?;
         let value = call_one(py, method, lent.as_ptr());
-        if let Some(timer) = &self.timer {
+        if let Some(timer) = &self.methods.timer {
             timer.forget();
         }
         PyBatch::take_back(&lent).map_err(|error| component_error(py, error))?;
@@ -295,13 +211,13 @@ impl Stage for PyStage {
     fn set_input(&mut self, input: u16) {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        if let Some(inputs) = &mut self.inputs {
+        if let Some(inputs) = &mut self.methods.inputs {
             inputs.set(py, input);
         }
     }
 
     fn due(&self) -> Option<u64> {
-        let timer = self.timer.as_ref()?;
+        let timer = self.methods.timer.as_ref()?;
         // SAFETY: turns of flows with Python stages run attached.
         timer.due_ns(unsafe { Python::assume_attached() })
     }
@@ -309,7 +225,7 @@ impl Stage for PyStage {
     fn tick(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<(), StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let Some(timer) = &self.timer else { return Ok(()) };
+        let Some(timer) = &self.methods.timer else { return Ok(()) };
         let value = timer.fire(py)?;
         let mut step = self.answer(py, value, out)?;
         while matches!(step, Step::More) {
@@ -326,7 +242,7 @@ impl Stage for PyStage {
     fn flush(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let Some(flush) = &self.flush else { return Ok(Step::Done) };
+        let Some(flush) = &self.methods.flush else { return Ok(Step::Done) };
         let value = call_none(py, flush)?;
         if self.role == Role::Filter && value.is_instance(self.symbols.verdict_type.bind(py)).unwrap_or(false)
         {
@@ -338,7 +254,7 @@ impl Stage for PyStage {
     fn complete(&mut self, end: &End) -> Result<(), StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let Some(complete) = &self.complete else { return Ok(()) };
+        let Some(complete) = &self.methods.complete else { return Ok(()) };
         let end = end_object(py, self.symbols, end).map_err(|error| component_error(py, error))?;
         call_one(py, complete, end.as_ptr()).map(|_| ())
     }
@@ -351,54 +267,26 @@ impl Stage for PyStage {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
         let signal = if active { &self.symbols.pause } else { &self.symbols.ready };
-        if let Some(notify) = &self.notify
-            && let Err(error) = notify.call1(py, (signal,))
-        {
-            // A notification has no answer: report its failure and go on.
-            error.write_unraisable(py, Some(notify.bind(py)));
-        }
+        tell(py, &self.methods.notify, signal);
     }
 
     fn wants_acknowledgements(&self) -> bool {
-        self.acknowledge.is_some()
+        self.methods.acknowledge.is_some()
     }
 
     fn acknowledge(&mut self, count: u64) {
         // SAFETY: turns of flows with Python stages run attached.
-        let py = unsafe { Python::assume_attached() };
-        if let Some(acknowledge) = &self.acknowledge
-            && let Err(error) = acknowledge.call1(py, (count,))
-        {
-            error.write_unraisable(py, Some(acknowledge.bind(py)));
-        }
+        tell(unsafe { Python::assume_attached() }, &self.methods.acknowledge, count);
     }
 
     fn held_elements(&self) -> Option<usize> {
-        let method = self.held_elements.as_ref()?;
         // SAFETY: turns of flows with Python stages run attached.
-        let py = unsafe { Python::assume_attached() };
-        // A component that cannot say holds everything it took.
-        Some(method.call0(py).and_then(|held| held.extract(py)).unwrap_or(usize::MAX))
+        self.methods.held_elements(unsafe { Python::assume_attached() })
     }
 
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
-        let kept = [
-            &self.method,
-            &self.batch_method,
-            &self.flush,
-            &self.complete,
-            &self.notify,
-            &self.acknowledge,
-            &self.rest,
-            &self.held_elements,
-        ];
-        let timer = self.timer.iter().flat_map(|timer| timer.methods());
-        let inputs = self.inputs.iter().map(|inputs| inputs.method());
-        for object in kept.into_iter().flatten().chain(timer).chain(inputs) {
-            if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {
-                visit(pointer);
-            }
-        }
+        self.methods.visit(visit);
+        self.rest.iter().filter_map(|rest| NonNull::new(rest.as_ptr().cast())).for_each(visit);
     }
 
     fn close(&mut self) {

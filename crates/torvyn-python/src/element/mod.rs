@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod convert;
+pub mod emission;
 pub mod foreign;
 pub mod port_ids;
 

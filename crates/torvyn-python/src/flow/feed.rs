@@ -6,9 +6,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_reactor::Role;
-use torvyn_stream::{ContentType, CopyReason, Element, End, StageError};
+use torvyn_stream::{ContentType, CopyReason, Element, Emission, End, StageError};
 
-use crate::element::convert::{attributes_of, emission, end_of, wrong_result};
+use crate::element::convert::{attributes_of, end_of, wrong_result};
+use crate::element::emission::emission;
 use crate::element::foreign::object;
 use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
@@ -108,6 +109,79 @@ pub fn finish_feed<'py>(
     Ok(out)
 }
 
+/// Texts that are fed and taken in native code, in batches.
+pub struct TextFeed<'a> {
+    native: &'a NativeFlow,
+    outputs: VecDeque<Element>,
+    /// Whether the flow takes more.
+    pub is_open: bool,
+}
+
+impl<'a> TextFeed<'a> {
+    pub fn new(native: &'a NativeFlow) -> Self {
+        Self { native, outputs: VecDeque::new(), is_open: true }
+    }
+
+    /// Feeds a text; false: it was not accepted.
+    pub fn put(&mut self, py: Python<'_>, text: &str) -> bool {
+        if self.is_open && self.native.flow.feed_capacity() == 0 {
+            self.run(py);
+        }
+        self.is_open = self.is_open && matches!(self.native.flow.feed(Emission::text(text)), Ok(None));
+        self.is_open
+    }
+
+    /// Runs the flow until it waits for more, or is over.
+    pub fn run(&mut self, py: Python<'_>) {
+        loop {
+            let status = self.native.drive_turns(py, false, false);
+            self.native.flow.take_output(&mut self.outputs, usize::MAX);
+            match status {
+                Ok(TurnStatus::Parked) => return,
+                Ok(TurnStatus::Over) | Err(_) => {
+                    self.is_open = false;
+                    return;
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Appends the outputs to `out` and returns how many there were; None if they are not only text, or the flow is
+    /// over.
+    pub fn append_to(&self, py: Python<'_>, out: &mut String) -> PyResult<Option<usize>> {
+        if !self.is_open || !are_plain(py, Symbols::get(py)?, &self.outputs) {
+            return Ok(None);
+        }
+        let ledger =
+            &self.native.node_context.shared.nodes[usize::from(self.native.node_context.node)].ledger;
+        for element in &self.outputs {
+            let Some(Ok(text)) = element.read(ledger).map(std::str::from_utf8) else { return Ok(None) };
+            out.push_str(text);
+        }
+        ledger.copy(CopyReason::NativeToHost, out.len() as u64);
+        Ok(Some(self.outputs.len()))
+    }
+
+    /// The outputs as elements.
+    pub fn into_elements(self, py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+        let list = PyList::empty(py);
+        for mut element in self.outputs {
+            list.append(self.native.to_python(py, &mut element)?)?;
+        }
+        Ok(list)
+    }
+}
+
+/// Whether the elements are text without attributes.
+fn are_plain(py: Python<'_>, symbols: &Symbols, elements: &VecDeque<Element>) -> bool {
+    elements.iter().all(|element| {
+        let attributes =
+            element.companion.as_ref().and_then(|companion| attributes_of(py, symbols, companion));
+        element.content_type == ContentType::TEXT && attributes.is_none()
+    })
+}
+
 /// The elements as one text, if they are text without attributes.
 fn joined<'py>(
     native: &NativeFlow,
@@ -115,12 +189,7 @@ fn joined<'py>(
     symbols: &Symbols,
     elements: &VecDeque<Element>,
 ) -> Option<Bound<'py, PyString>> {
-    let is_plain = |element: &Element| {
-        let attributes =
-            element.companion.as_ref().and_then(|companion| attributes_of(py, symbols, companion));
-        element.content_type == ContentType::TEXT && attributes.is_none()
-    };
-    if !elements.iter().all(is_plain) {
+    if !are_plain(py, symbols, elements) {
         return None;
     }
     let ledger = &native.node_context.shared.nodes[usize::from(native.node_context.node)].ledger;

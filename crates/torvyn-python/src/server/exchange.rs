@@ -1,6 +1,7 @@
 //! One request and its answer, for Python.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::{PyConnectionResetError, PyValueError};
 use pyo3::prelude::*;
@@ -10,7 +11,8 @@ use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
 use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
 
 use super::Driven;
-use crate::wire::frames::FrameEncoder;
+use crate::wire::frames::{FrameEncoder, Line};
+use crate::wire::messages::MessageEncoder;
 
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct WireExchange {
@@ -21,6 +23,12 @@ pub struct WireExchange {
 impl WireExchange {
     pub fn new(exchange: Box<Exchange>, driven: Arc<Driven>) -> Self {
         Self { exchange, driven }
+    }
+
+    /// Appends a frame with new text; false: the client has left, or it must be waited for.
+    pub fn append_frame(&self, line: &Line, text: &str) -> bool {
+        let append = || self.exchange.append_with(|out| line.write_text(text, out));
+        self.driven.after(append) && !self.exchange.answer.is_full()
     }
 
     fn appended(&self, append: impl FnOnce() -> bool) -> PyResult<bool> {
@@ -132,6 +140,7 @@ impl WireExchange {
             End::Left => "left",
             End::TooLarge => "too-large",
             End::Malformed => "malformed",
+            End::BadText => "bad-text",
             End::Slow => "slow",
         })
     }
@@ -179,9 +188,44 @@ impl WireExchange {
         })
     }
 
+    /// `append` of a message to a WebSocket that is not text.
+    fn append_data(&self, data: &[u8]) -> PyResult<bool> {
+        self.appended(|| self.exchange.append_data(data))
+    }
+
     /// Closes a WebSocket.
     fn close(&self, code: u16, reason: &str) {
         self.driven.after(|| self.exchange.close(code, reason));
+    }
+
+    /// Whether more may be appended; if not, an event tells when.
+    #[getter]
+    fn has_room(&self) -> bool {
+        !self.exchange.answer.must_wait()
+    }
+
+    /// `append` of a gRPC message with new text.
+    fn append_text_message(
+        &self,
+        encoder: &MessageEncoder,
+        text: &Bound<'_, PyString>,
+        index: u32,
+        kind: &str,
+    ) -> PyResult<bool> {
+        let write = encoder.text_writer(text, index, kind, None)?;
+        let Some(write) = write else { return Ok(true) };
+        self.appended(|| self.exchange.append_with(write))
+    }
+
+    /// What is not sent after so many seconds is dropped, and the answer broken.
+    fn abort_after(&self, seconds: f64) {
+        self.exchange.answer.abort_after(Duration::from_secs_f64(seconds));
+    }
+
+    /// Whether it is a gRPC call, which carries messages in both directions.
+    #[getter]
+    fn is_call(&self) -> bool {
+        self.exchange.framing == Framing::Grpc
     }
 
     /// The answer is complete.

@@ -132,6 +132,11 @@ impl WireServer {
         Ok(())
     }
 
+    /// `stop`, except for connections that carry gRPC.
+    fn drain(&self) {
+        self.driven.lock().drain();
+    }
+
     /// Accepts no more connections; open ones end when their requests are answered.
     fn stop(&self) {
         self.driven.lock().stop();

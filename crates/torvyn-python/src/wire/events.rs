@@ -1,5 +1,8 @@
 //! Parsers of event streams and OpenAI chunks for Python.
 
+use std::borrow::Cow;
+
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -140,10 +143,8 @@ impl ChunkParser {
     fn put<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let made = PyList::empty(py);
         let mut problem = Ok(());
-        let Self { events, quick, has_begun } = self;
-        let outcome = events.put(data, |event| {
-            let appended = take(py, quick, *has_begun, event, &made);
-            *has_begun = *has_begun || names_its_answer(event.data);
+        let outcome = self.parse(data, |part| {
+            let appended = part.to_python(py).and_then(|part| made.append(part));
             problem = std::mem::replace(&mut problem, Ok(())).and(appended);
         });
         problem?;
@@ -168,19 +169,40 @@ fn names_its_answer(chunk: &[u8]) -> bool {
     !chunk.windows(empty.len()).any(|part| part == empty)
 }
 
-fn take(
-    py: Python<'_>,
-    quick: &mut Quick,
-    has_begun: bool,
-    event: Event<'_>,
-    made: &Bound<'_, PyList>,
-) -> PyResult<()> {
-    let mut texts = Vec::new();
-    if has_begun && event.kind.is_empty() && quick.texts(event.data, &mut texts).is_some() {
-        for (index, text) in texts {
-            made.append((index, PyString::new(py, &text)))?;
+/// A part of an OpenAI stream.
+pub enum Part<'a> {
+    /// New text of a choice, and nothing else.
+    Text(u32, Cow<'a, str>),
+    Event(Event<'a>),
+}
+
+impl Part<'_> {
+    /// `(index, text)`, or a `ServerEvent`.
+    pub fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Text(index, text) => (*index, PyString::new(py, text)).into_bound_py_any(py),
+            Self::Event(event) => event_object(py, *event)?.into_bound_py_any(py),
         }
-        return Ok(());
     }
-    made.append(event_object(py, event)?)
+}
+
+impl ChunkParser {
+    /// Gives each part that these bytes complete to `take`, in order.
+    pub fn parse(&mut self, data: &[u8], mut take: impl FnMut(Part<'_>)) -> Result<(), EventError> {
+        let Self { events, quick, has_begun } = self;
+        events.put(data, |event| {
+            let mut texts = Vec::new();
+            if *has_begun && event.kind.is_empty() && quick.texts(event.data, &mut texts).is_some() {
+                texts.into_iter().for_each(|(index, text)| take(Part::Text(index, text)));
+            } else {
+                take(Part::Event(event));
+            }
+            *has_begun = *has_begun || names_its_answer(event.data);
+        })
+    }
+
+    /// Whether the input was invalid: nothing more is parsed.
+    pub fn has_failed(&self) -> bool {
+        self.events.failure().is_some()
+    }
 }

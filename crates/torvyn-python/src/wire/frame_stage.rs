@@ -28,7 +28,7 @@ impl FrameStage {
     /// Created from the parameters `encoder` and `index`.
     pub fn new(encoder: &Bound<'_, FrameEncoder>, index: u32) -> PyResult<Self> {
         let line = encoder.get().line.clone();
-        line.check(index)?;
+        line.halves.check(index)?;
         let content_type = match line.encoder.framing {
             Framing::Events => ContentType::EVENT_STREAM,
             Framing::Lines => ContentType::NDJSON,

@@ -1,19 +1,18 @@
 //! The frame encoder for Python, and for the stage that turns elements into frames.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use torvyn_frames::{Call, Dialect, Encoder, Failure, Finish, Framing, Identity, Kind, Usage};
 
+use super::halves::Halves;
+
 /// Shared by the stages of all choices of an answer.
 pub struct Line {
     pub encoder: Encoder,
-    /// Per choice, the first half of a surrogate pair that waits for the second; 0 for none.
-    halves: Vec<AtomicU32>,
+    pub halves: Halves,
 }
 
 /// Encodes frames.
@@ -24,7 +23,7 @@ pub struct FrameEncoder {
 
 type FinishTuple = (u32, String, Option<String>, Option<String>, Option<String>);
 
-fn kind_of(name: &str) -> PyResult<Kind> {
+pub fn kind_of(name: &str) -> PyResult<Kind> {
     match name {
         "text" => Ok(Kind::Text),
         "reasoning" => Ok(Kind::Reasoning),
@@ -71,11 +70,8 @@ impl FrameEncoder {
         if epoch.is_empty() || !epoch.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return invalid_value(format!("an epoch is ASCII letters and digits, not {epoch:?}"));
         }
-        if choices == 0 {
-            return invalid_value("an answer has at least one choice".to_owned());
-        }
+        let halves = Halves::new(choices)?;
         let identity = Identity { id, flow, created, epoch, stream_id, include_usage, choices };
-        let halves = (0..choices).map(|_| AtomicU32::new(0)).collect();
         let encoder = Encoder::new(dialect, framing, identity);
         Ok(Self { line: Arc::new(Line { encoder, halves }) })
     }
@@ -121,7 +117,7 @@ impl FrameEncoder {
         logprobs: Option<&str>,
         seq: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        self.line.check(index)?;
+        self.line.halves.check(index)?;
         let encoder = &self.line.encoder;
         let seq = encoder.number(seq);
         let (place, id, name, arguments) = call;
@@ -161,7 +157,7 @@ impl FrameEncoder {
         seq: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         for one in &finish {
-            self.line.check(one.0)?;
+            self.line.halves.check(one.0)?;
         }
         let finish: Vec<Finish<'_>> = finish.iter().map(finish_of).collect();
         let usage = usage.map(|(prompt, completion, cached, reasoning)| Usage {
@@ -192,21 +188,13 @@ fn finish_of(tuple: &FinishTuple) -> Finish<'_> {
     }
 }
 
-fn written<'py>(py: Python<'py>, write: impl FnOnce(&mut Vec<u8>)) -> Bound<'py, PyBytes> {
+pub fn written<'py>(py: Python<'py>, write: impl FnOnce(&mut Vec<u8>)) -> Bound<'py, PyBytes> {
     let mut out = Vec::with_capacity(320);
     write(&mut out);
     PyBytes::new(py, &out)
 }
 
 impl Line {
-    pub fn check(&self, index: u32) -> PyResult<()> {
-        let choices = self.encoder.choices();
-        if index < choices {
-            return Ok(());
-        }
-        Err(PyValueError::new_err(format!("choice {index} is out of range: the answer has {choices}")))
-    }
-
     /// Writes a frame with new text, when it is called; None if there is nothing to send.
     #[inline]
     pub fn text_writer<'a>(
@@ -218,7 +206,7 @@ impl Line {
         seq: Option<u64>,
     ) -> PyResult<Option<impl FnOnce(&mut Vec<u8>) + 'a>> {
         let kind = kind_of(kind)?;
-        let text = self.joined(text, index)?;
+        let text = self.halves.joined(text, index)?;
         Ok(text.map(|text| {
             move |out: &mut Vec<u8>| {
                 self.encoder.text(self.encoder.number(seq), index, kind, &text, logprobs, out);
@@ -226,42 +214,16 @@ impl Line {
         }))
     }
 
-    /// The text with a waiting half in front, and without one at its end; None if there is nothing to send.
-    #[inline]
-    fn joined<'a>(&self, text: &'a Bound<'_, PyString>, index: u32) -> PyResult<Option<Cow<'a, str>>> {
-        self.check(index)?;
-        let half = &self.halves[index as usize];
-        let Ok(text) = text.to_str() else {
-            return Ok(Some(pairs(text, half)?).filter(|text| !text.is_empty()));
-        };
-        if half.load(Ordering::Relaxed) == 0 || text.is_empty() {
-            return Ok(Some(Cow::Borrowed(text)));
-        }
-        half.store(0, Ordering::Relaxed);
-        Ok(Some(Cow::Owned(format!("\u{fffd}{text}"))))
+    /// The same for text of the first choice in which no pair is split.
+    pub fn write_text(&self, text: &str, out: &mut Vec<u8>) {
+        self.encoder.text(self.encoder.number(None), 0, Kind::Text, text, None, out);
     }
 
     /// The answer ends: single halves become U+FFFD.
     fn release(&self, out: &mut Vec<u8>) {
-        for (index, half) in self.halves.iter().enumerate() {
-            if half.swap(0, Ordering::Relaxed) != 0 {
-                let seq = self.encoder.number(None);
-                self.encoder.text(seq, index as u32, Kind::Text, "\u{fffd}", None, out);
-            }
+        for index in self.halves.release() {
+            let seq = self.encoder.number(None);
+            self.encoder.text(seq, index, Kind::Text, "\u{fffd}", None, out);
         }
     }
-}
-
-/// Joins the halves in a text that cannot be encoded as it is.
-fn pairs<'a>(text: &Bound<'_, PyString>, half: &AtomicU32) -> PyResult<Cow<'a, str>> {
-    let encoded = text.call_method1("encode", ("utf-16-le", "surrogatepass"))?;
-    let bytes = encoded.cast::<PyBytes>()?.as_bytes();
-    let waiting = half.swap(0, Ordering::Relaxed);
-    let mut units: Vec<u16> = (waiting != 0).then_some(waiting as u16).into_iter().collect();
-    units.extend(bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])));
-    if let Some(last @ 0xd800..0xdc00) = units.last().copied() {
-        half.store(u32::from(last), Ordering::Relaxed);
-        units.pop();
-    }
-    Ok(Cow::Owned(String::from_utf16_lossy(&units)))
 }

@@ -12,8 +12,7 @@ use hyper::rt::Write;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::Upgrade;
-use super::decoder::{Decoder, Violation};
-use super::frames::append_close;
+use super::decoder::Decoder;
 use crate::answer::Answer;
 use crate::bodies::Place;
 use crate::connection::{Connection, InFlight};
@@ -114,6 +113,8 @@ impl WebSocket {
                 }
                 self.part.advance(count);
             }
+            // Even an empty part of a buffer would keep it.
+            self.part = Bytes::new();
             self.part = match self.in_flight.answer.take(context, false) {
                 Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Poll::Ready(Some(Err(aborted))) => return Poll::Ready(Err(io::Error::other(aborted))),
@@ -166,17 +167,14 @@ impl WebSocket {
             self.answer().append(&replies);
         }
         match decoded {
-            Ok(false) => self.count(data.len()),
-            Ok(true) => {
+            Ok(()) => self.count(data.len()),
+            Err(End::Complete) => {
+                // The answer to the close frame is the last frame.
                 self.answer().finish(None);
                 self.stop_reading(Reading::Over, End::Complete);
             }
-            Err(Violation::TooLarge) => self.stop_reading(Reading::Nothing, End::TooLarge),
-            Err(Violation::Malformed(code)) => {
-                self.answer().append_with(|buffer| append_close(buffer, code, ""));
-                self.answer().finish(None);
-                self.stop_reading(Reading::Nothing, End::Malformed);
-            }
+            // The program closes the WebSocket after it has answered the messages before.
+            Err(end) => self.stop_reading(Reading::Nothing, end),
         }
     }
 

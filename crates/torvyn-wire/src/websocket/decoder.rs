@@ -8,22 +8,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tungstenite::protocol::frame::FrameHeader;
-use tungstenite::protocol::frame::coding::{CloseCode, OpCode};
+use tungstenite::protocol::frame::coding::OpCode;
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Error, Message as Received};
 
-use crate::inbox::Message;
+use crate::inbox::{End, Message};
 
 /// A smaller message is copied, because it would keep the buffer that it came in.
 const COPIED_BYTES: usize = 4 * 1024;
-
-/// Why a WebSocket must be closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Violation {
-    TooLarge,
-    /// With the code that tells the client.
-    Malformed(CloseCode),
-}
 
 #[derive(Default)]
 pub struct Decoder {
@@ -44,15 +36,15 @@ impl Decoder {
         self.unfinished_since
     }
 
-    /// Passes on the messages that are complete, and writes what tungstenite answers. True: the client closes the
-    /// WebSocket.
+    /// Passes on the messages that are complete, and writes what tungstenite answers. No more can be decoded after an
+    /// end.
     pub fn decode(
         &mut self,
         data: &[u8],
         max_bytes: usize,
         replies: &mut Vec<u8>,
         mut deliver: impl FnMut(Message),
-    ) -> Result<bool, Violation> {
+    ) -> Result<(), End> {
         let joined;
         let mut data = data;
         if !self.head.is_empty() {
@@ -67,16 +59,14 @@ impl Decoder {
             let (part, rest) = data.split_at(count);
             data = rest;
             let mut port = Port { input: part, replies };
-            if self.feed(&mut port, max_bytes, &mut deliver)? {
-                return Ok(true);
-            }
+            self.feed(&mut port, max_bytes, &mut deliver)?;
         }
         if self.is_between_messages() {
             self.unfinished_since = None;
         } else {
             self.unfinished_since.get_or_insert_with(Instant::now);
         }
-        Ok(false)
+        Ok(())
     }
 
     fn is_between_messages(&self) -> bool {
@@ -84,11 +74,11 @@ impl Decoder {
     }
 
     /// How many of these bytes belong to one frame; None if its header is incomplete.
-    fn next_part(&mut self, data: &[u8]) -> Result<Option<usize>, Violation> {
+    fn next_part(&mut self, data: &[u8]) -> Result<Option<usize>, End> {
         let mut header_bytes = 0;
         if self.frame_left == 0 {
             let mut cursor = Cursor::new(data);
-            let Some((header, length)) = FrameHeader::parse(&mut cursor).map_err(violation)? else {
+            let Some((header, length)) = FrameHeader::parse(&mut cursor).map_err(end_of)? else {
                 return Ok(None);
             };
             header_bytes = cursor.position() as usize;
@@ -107,26 +97,24 @@ impl Decoder {
         port: &mut Port<'_>,
         max_bytes: usize,
         deliver: &mut impl FnMut(Message),
-    ) -> Result<bool, Violation> {
+    ) -> Result<(), End> {
         let buffer_bytes = port.input.len();
         let context = self.context.get_or_insert_with(|| Box::new(new_context(max_bytes, buffer_bytes)));
-        let mut is_closed = false;
         loop {
             match context.read(port) {
                 Ok(Received::Text(text)) => deliver(Message::Text(own(text.into()))),
                 Ok(Received::Binary(data)) => deliver(Message::Data(own(data))),
-                Ok(Received::Close(_)) => is_closed = true,
+                // The next turn of the loop answers it.
                 Ok(_) => continue,
-                Err(Error::ConnectionClosed) => break,
                 Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(violation(error)),
+                Err(error) => return Err(end_of(error)),
             }
             self.unfinished_since = None;
         }
         if self.is_between_messages() {
             self.context = None;
         }
-        Ok(is_closed)
+        Ok(())
     }
 }
 
@@ -143,11 +131,12 @@ fn own(data: Bytes) -> Bytes {
     if data.len() < COPIED_BYTES { Bytes::copy_from_slice(&data) } else { data }
 }
 
-fn violation(error: Error) -> Violation {
+fn end_of(error: Error) -> End {
     match error {
-        Error::Capacity(_) => Violation::TooLarge,
-        Error::Utf8(_) => Violation::Malformed(CloseCode::Invalid),
-        _ => Violation::Malformed(CloseCode::Protocol),
+        Error::ConnectionClosed => End::Complete,
+        Error::Capacity(_) => End::TooLarge,
+        Error::Utf8(_) => End::BadText,
+        _ => End::Malformed,
     }
 }
 
@@ -205,7 +194,7 @@ mod tests {
     }
 
     impl Client {
-        fn send(&mut self, data: &[u8]) -> Result<bool, Violation> {
+        fn send(&mut self, data: &[u8]) -> Result<(), End> {
             let Self { decoder, texts, replies } = self;
             decoder.decode(data, MAX_BYTES, replies, |message| match message {
                 Message::Text(data) => texts.push(String::from_utf8_lossy(&data).into_owned()),
@@ -229,7 +218,7 @@ mod tests {
         for size in 1..40 {
             let mut client = Client::default();
             for piece in parts.concat().chunks(size) {
-                assert_eq!(client.send(piece), Ok(false));
+                assert_eq!(client.send(piece), Ok(()));
             }
             assert_eq!(client.texts, ["one", "two", "300 bytes", &long]);
             assert_eq!(client.replies, b"\x8a\x06there?");
@@ -255,33 +244,32 @@ mod tests {
     fn a_close_is_answered_and_nothing_after_it_is_read() {
         let mut client = Client::default();
         let sent = [frame(CLOSE, b"\x03\xe8bye"), frame(TEXT, b"late")].concat();
-        assert_eq!(client.send(&sent), Ok(true));
+        assert_eq!(client.send(&sent), Err(End::Complete));
         assert_eq!(client.replies, b"\x88\x05\x03\xe8bye");
         assert!(client.texts.is_empty());
     }
 
     #[test]
-    fn rules_that_a_client_breaks_have_their_codes() {
-        let malformed = Violation::Malformed;
+    fn rules_that_a_client_breaks_are_told_apart() {
         let mut too_long = frame(TEXT, &[b'x'; 126]);
         too_long[2..4].copy_from_slice(&1001_u16.to_be_bytes());
         let mut unmasked = frame(TEXT, b"a");
         unmasked[1] &= 0x7f;
         for (sent, expected) in [
-            (too_long[..8].to_vec(), Violation::TooLarge),
-            ([frame(PART, &[b'x'; 600]), frame(MORE, &[b'x'; 401])].concat(), Violation::TooLarge),
-            (frame(TEXT, b"\xff"), malformed(CloseCode::Invalid)),
-            ([frame(PART, b"a"), frame(MORE, b"\xc3\x28")].concat(), malformed(CloseCode::Invalid)),
-            (unmasked, malformed(CloseCode::Protocol)),
-            (frame(0xc1, b"a"), malformed(CloseCode::Protocol)),
-            (frame(0x83, b"a"), malformed(CloseCode::Protocol)),
-            (frame(0x8b, b"a"), malformed(CloseCode::Protocol)),
-            (frame(0x09, b"a"), malformed(CloseCode::Protocol)),
-            (frame(PING, &[b'x'; 126]), malformed(CloseCode::Protocol)),
-            (frame(LAST, b"a"), malformed(CloseCode::Protocol)),
-            ([frame(PART, b"a"), frame(TEXT, b"b")].concat(), malformed(CloseCode::Protocol)),
-            (frame(CLOSE, b"\x03"), malformed(CloseCode::Protocol)),
-            (frame(CLOSE, b"\x03\xe8\xff"), malformed(CloseCode::Invalid)),
+            (too_long[..8].to_vec(), End::TooLarge),
+            ([frame(PART, &[b'x'; 600]), frame(MORE, &[b'x'; 401])].concat(), End::TooLarge),
+            (frame(TEXT, b"\xff"), End::BadText),
+            ([frame(PART, b"a"), frame(MORE, b"\xc3\x28")].concat(), End::BadText),
+            (unmasked, End::Malformed),
+            (frame(0xc1, b"a"), End::Malformed),
+            (frame(0x83, b"a"), End::Malformed),
+            (frame(0x8b, b"a"), End::Malformed),
+            (frame(0x09, b"a"), End::Malformed),
+            (frame(PING, &[b'x'; 126]), End::Malformed),
+            (frame(LAST, b"a"), End::Malformed),
+            ([frame(PART, b"a"), frame(TEXT, b"b")].concat(), End::Malformed),
+            (frame(CLOSE, b"\x03"), End::Malformed),
+            (frame(CLOSE, b"\x03\xe8\xff"), End::BadText),
         ] {
             assert_eq!(Client::default().send(&sent), Err(expected), "{sent:?}");
         }

@@ -7,12 +7,21 @@ use tungstenite::protocol::frame::{CloseFrame, Frame, FrameHeader};
 const MAX_REASON_BYTES: usize = 123;
 const MAX_HEADER_BYTES: usize = 10;
 
-/// A text message with what `write` writes.
-pub fn append_text(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub enum Kind {
+    Text,
+    Data,
+}
+
+/// A message with what `write` writes.
+pub fn append_message(buffer: &mut Vec<u8>, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) {
     let start = buffer.len();
     write(buffer);
     let length = (buffer.len() - start) as u64;
-    let header = FrameHeader { opcode: OpCode::Data(Data::Text), ..FrameHeader::default() };
+    let opcode = match kind {
+        Kind::Text => Data::Text,
+        Kind::Data => Data::Binary,
+    };
+    let header = FrameHeader { opcode: OpCode::Data(opcode), ..FrameHeader::default() };
     let mut bytes = [0_u8; MAX_HEADER_BYTES];
     let header_bytes = header.len(length);
     // The array is long enough for every header without a mask.
@@ -36,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_follows_its_header_whatever_its_length() {
+    fn a_message_follows_its_header_whatever_its_length() {
         for (length, header) in [
             (0, vec![0x81, 0]),
             (125, vec![0x81, 125]),
@@ -44,7 +53,7 @@ mod tests {
             (65_536, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
         ] {
             let mut buffer = b"before".to_vec();
-            append_text(&mut buffer, |buffer| buffer.resize(buffer.len() + length, b'x'));
+            append_message(&mut buffer, Kind::Text, |buffer| buffer.resize(buffer.len() + length, b'x'));
             assert_eq!(buffer, [b"before".to_vec(), header, vec![b'x'; length]].concat());
         }
     }

@@ -13,7 +13,7 @@ use http::{Method, Request, Version};
 use hyper::upgrade::OnUpgrade;
 
 pub use connection::serve;
-pub use frames::{append_close, append_text};
+pub use frames::{Kind, append_close, append_message};
 
 use crate::connection::InFlight;
 use crate::inbox::InboxWriter;

@@ -46,7 +46,9 @@ DEFAULT = "Torvyn.toml"
 )
 @click.option("--host", metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", metavar="N", help="The port; 0 chooses a free one.")
-@click.option("--grpc-port", metavar="N", help="The port for gRPC; by default gRPC is off.")
+@click.option(
+    "--grpc-port", metavar="N", help="A second port, for gRPC alone. `--port` serves it as well."
+)
 @click.option(
     "--keys", metavar="PATH", help="Require an API key from this file; see `torvyn keys`."
 )
@@ -210,7 +212,7 @@ def _say_serving(
 ) -> None:
     if not settings.share.is_whole:
         return  # The parent says it for all of them.
-    grpc = {} if server.grpc is None else {"grpc": server.grpc.address}
+    grpc = {} if server.grpc_address is None else {"grpc": server.grpc_address}
     _say_ready(screen, server.url, flows, settings, **grpc)
 
 

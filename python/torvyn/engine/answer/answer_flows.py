@@ -8,20 +8,18 @@ tool calls bypass it. A guard that blocks ends its choice as `content_filter`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from torvyn.components import GUARDS
-from torvyn.components.text_guard import Guard
 from torvyn.contract import End
 from torvyn.engine.answer.answer import FlowAccount
 from torvyn.engine.answer.choice_flow import ChoiceFlow
+from torvyn.engine.answer.flow_fit import is_guard, must_fit, reason_of
 from torvyn.engine.delta import Delta, Piece
 from torvyn.engine.request import Request
-from torvyn.errors import LinkError
 from torvyn.protocol.frames import FinishReason, Kind
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import NodePlan
+    from torvyn._native import NativeFlow
     from torvyn.reactor import Flow
 
 MakeFlow = Callable[[], "Flow"]
@@ -103,6 +101,25 @@ class AnswerFlows:
                 return self._settle()
             self._output = []
         return pieces
+
+    @property
+    def direct_flow(self) -> NativeFlow | None:
+        """The flow that plain text may be fed to without a step here; None if it may not."""
+        flow = self._only
+        if flow is None or not flow.is_direct or flow.waiting:
+            return None
+        return flow.flow.native_feed if self._takes_all_kinds and not self._endings else None
+
+    def absorb(self, outputs: list[Any]) -> Sequence[Piece]:
+        """What leaves the direct flow, when that is not only text."""
+        flow, out = self._only, self._output
+        if flow is None:
+            return ()
+        flow.absorb(outputs, out)
+        if flow.is_over:
+            return self._settle()
+        self._output = []
+        return out
 
     def collect(self) -> list[Piece]:
         """What offloaded flows have ready."""
@@ -260,7 +277,7 @@ class AnswerFlows:
             return reason if is_done else None
         text = self._flows.get((index, "text"))
         # A flow may end by itself; nothing more would leave it.
-        return _reason(text.flow.end) if text is not None and text.is_over else None
+        return reason_of(text.flow.end) if text is not None and text.is_over else None
 
     def _of(self, index: int) -> list[ChoiceFlow]:
         past = self._past.get(index, ())
@@ -268,15 +285,10 @@ class AnswerFlows:
 
     def _prepare(self, flow: Flow) -> Flow:
         plan = flow.plan
-        if plan.head is None or plan.tail is None:
-            raise LinkError(
-                "engine.flow-unfit",
-                f"an answer cannot go through flow `{plan.name}`: it has its own source or sink",
-                hint="remove them: the engine is the source, and the reader is the sink",
-            )
+        must_fit(plan)
         flow.request_id = self._request_id
         self.are_offloaded = self.are_offloaded or any(node.run != "inline" for node in plan.nodes)
-        self._takes_all_kinds = all(_is_guard(node) for node in plan.nodes)
+        self._takes_all_kinds = all(is_guard(node) for node in plan.nodes)
         return flow
 
 
@@ -286,15 +298,3 @@ def _place(piece: Piece) -> tuple[int, Kind, bool]:
         return 0, "text", True
     kind: Kind = "tool_call" if piece.call is not None else piece.kind
     return piece.index, kind, piece.text != ""
-
-
-def _reason(end: End | None) -> FinishReason:
-    reason: Any = end.finish_reason if end is not None else "stop"
-    return reason if reason in get_args(FinishReason) else "stop"
-
-
-def _is_guard(node: NodePlan) -> bool:
-    component = node.component
-    if component.kind == "object":
-        return isinstance(component.instance, Guard)
-    return component.kind == "builtin" and component.name in GUARDS

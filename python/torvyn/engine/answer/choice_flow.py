@@ -72,6 +72,15 @@ class ChoiceFlow:
         self.is_over = self.flow.end is not None
         return out
 
+    def absorb(self, outputs: list[Element], out: list[Piece]) -> None:
+        """The outputs of text that was fed to the native flow itself."""
+        try:
+            self._emit(self.flow.absorb(outputs), out)
+        except FlowError as error:
+            self._fail(error, out)
+            raise
+        self.is_over = self.flow.end is not None
+
     def finish(self, end: End) -> None:
         """Nothing more will be added; the flow ends when it has taken what is queued."""
         self._end = end

@@ -128,6 +128,20 @@ class ChoiceText:
             has_more = self._ids or self._logprobs or self._kind != "text"
             out.append(self._delta(text) if has_more else self._text_piece(text))
 
+    @property
+    def is_plain(self) -> bool:
+        """New text would leave as it is, and nothing else would happen."""
+        return (
+            self.finish_reason is None
+            and self._kind == "text"
+            and self._stops is None
+            and self._limit is None
+            and not self._ids
+            and not self.is_changed
+            and self._surrogates is None
+            and self._streamer is None
+        )
+
     def plain_text(self, step: Step) -> str | None:
         """The text that the step adds to the only choice if it adds nothing else; else None, and
         the step's parts go to `add`. A short cut: most steps are of this kind."""

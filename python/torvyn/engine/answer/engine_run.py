@@ -27,6 +27,7 @@ from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer_flows import AnswerFlows
+    from torvyn.engine.answer.direct_path import DirectPath
     from torvyn.engine.answer.offloaded_flows import OffloadedFlows
     from torvyn.engine.engine import Engine
     from torvyn.engine.prompt.prompt_flow import PromptFlow
@@ -49,6 +50,7 @@ class EngineRun:
         "_loop",
         "_offload",
         "_steps",
+        "direct",
         "flows",
         "inline_flows",
         "interrupt_reason",
@@ -80,6 +82,8 @@ class EngineRun:
 
             self.inline_flows, self._offload = None, OffloadedFlows(flows)
         self.timing = Timing(clock)
+        self.direct: DirectPath | None = None
+        """How plain text may reach the reader without a step here."""
         self.response = Response(request, engine.vocabulary, is_limited=engine.limits_tokens)
         self.is_interrupted = False
         self.interrupt_reason: FinishReason = "cancelled"
@@ -95,6 +99,7 @@ class EngineRun:
 
     @property
     def usage(self) -> Usage:
+        self.count_direct()
         return self.response.usage
 
     @property
@@ -114,6 +119,7 @@ class EngineRun:
     async def push(self, reader: Reader) -> None:
         """Gives every piece to the reader, then raises the error of the engine or of a flow."""
         add, delivered = reader.add, self.timing.delivered
+        self._offer_direct(reader)
         async with contextlib.aclosing(self._batches()) as batches:
             async for batch in batches:
                 is_due = False
@@ -125,6 +131,19 @@ class EngineRun:
                     self._set_task(None)
                     await sending
                     self._set_task(asyncio.current_task(self._loop))
+
+    def _offer_direct(self, reader: Reader) -> None:
+        offer, request = getattr(reader, "direct_text", None), self.request
+        is_simple = request.n == 1 and not request.logprobs and self._offload is None
+        if offer is not None and is_simple and self.timing.is_of(time.perf_counter):
+            from torvyn.engine.answer.direct_path import DirectPath
+
+            self.direct = DirectPath(offer, self.response, self.inline_flows, self.timing)
+
+    def count_direct(self) -> None:
+        """Takes over what the direct path has counted."""
+        if self.direct is not None:
+            self.direct.count()
 
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         """The same for `async for`. `delivered` is called before each delta that has content."""
@@ -152,12 +171,16 @@ class EngineRun:
     async def engine_batches(self) -> AsyncGenerator[Sequence[Piece], None]:
         """The same, through the inline flows only: the one loop over an engine's steps."""
         steps, response, flows, count = await self._start(), self.response, self.inline_flows, 0
+        direct = self.direct
         async with Outcome(self) as outcome:
             self.task = asyncio.current_task(self._loop)
             async for step in steps:
+                early = () if direct is None else direct.absorb()
                 pieces = response.pieces(step)
                 if flows is not None:
                     pieces = flows.feed(pieces)
+                if early:
+                    pieces = [*early, *pieces]
                 is_cut = response.is_cut or (flows is not None and flows.is_cut)
                 if is_cut:
                     await self.close_steps()
@@ -190,6 +213,8 @@ class EngineRun:
     def update(self, stop: str | Sequence[str] | None, max_tokens: int | None) -> None:
         """Changes the stop strings or the limit for text that is still to be released. Call it on
         the loop's thread."""
+        if self.direct is not None:
+            self.direct.disarm()
         self.request = request = Request.make(self.request, stop=stop, max_tokens=max_tokens)
         if self._is_engine_over:
             return
@@ -252,6 +277,8 @@ class EngineRun:
         """The last pieces before the flows, the usage at the end."""
         if self.request.max_tokens == 0 and reason == "stop":
             reason = "length"
+        if self.direct is not None:
+            self.direct.close()
         self._is_engine_over = True
         self.timing.ended()
         self._engine._leave(self)

@@ -65,7 +65,8 @@ class Outcome:
         *pieces, usage = run.end(reason)
         if flows is not None:
             try:
-                pieces = [*flows.feed(pieces)]
+                early = () if run.direct is None else run.direct.absorb()
+                pieces = [*early, *flows.feed(pieces)]
             except Exception as error:  # a flow fails with its last input
                 self.failure = self.failure or engine_error(error, run.request.log_id)
                 pieces, reason = [], "error"

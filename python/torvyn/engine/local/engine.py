@@ -24,7 +24,7 @@ from torvyn.engine.local.server import CLOSE_S, EXIT_S, INSTALL, LocalServer, co
 from torvyn.engine.local.tools import Calls, require_call, required_tools
 from torvyn.engine.openai.failures import Upstream
 from torvyn.engine.openai.request_body import Api, Shape, body_of
-from torvyn.engine.openai.stream import Steps
+from torvyn.engine.openai.steps import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.engine.thread_stream import Put, ThreadStream

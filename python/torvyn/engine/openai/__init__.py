@@ -7,5 +7,6 @@ native_client   the native client
 native_http     the native client on a running loop
 aiohttp_client  aiohttp as the client
 stream          the upstream's bytes to steps
+steps           what a stream says, as steps
 failures        typed errors
 """

@@ -6,12 +6,17 @@ Both send a request and read its response; what fails is an error of `failures`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from torvyn.engine.openai.failures import Upstream
 
+if TYPE_CHECKING:
+    from torvyn._native import ServerEvent, WireReply
+
+Part: TypeAlias = "tuple[int, str] | ServerEvent"
+"""A part of an OpenAI stream, as `ChunkParser` has them."""
 ClientName = Literal["native", "aiohttp"]
 
 
@@ -33,6 +38,15 @@ class UpstreamResponse(ABC):
         """The next bytes of its body; none at the end. Raises `TimeoutError` at the deadline, a
         time of the loop; `OSError` if the connection breaks; a typed error if the bytes cannot be
         unpacked."""
+
+    async def read_stream(self, deadline_s: float) -> bytes | list[Part]:
+        """The same, or the parts that a direct path has left."""
+        return await self.read(deadline_s)
+
+    def take_direct(self, arm: Callable[[WireReply], None], idle_s: float) -> None:
+        """Calls `arm` before it waits, if a direct path can be taken; text on that path extends
+        the deadline."""
+        return
 
     @abstractmethod
     def close(self) -> None:

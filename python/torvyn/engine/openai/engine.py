@@ -99,6 +99,8 @@ class OpenAI(Engine):
         answer: UpstreamAnswer | None = None
         try:
             answer = await self._answer(request, deadline_s)
+            if (path := self._direct_path(request)) is not None:
+                answer.take_direct(path, self._idle_s)
             async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
                 yield step
         except TorvynError as error:

@@ -8,13 +8,13 @@ themselves: after a failure of TLS, aiohttp takes over if it is installed.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torvyn
 from torvyn.concurrency.per_loop import PerLoop
-from torvyn.engine.openai.client import UpstreamClient, UpstreamResponse
+from torvyn.engine.openai.client import Part, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.native_http import (
     HttpFailure,
@@ -23,6 +23,9 @@ from torvyn.engine.openai.native_http import (
     open_native_http,
 )
 from torvyn.errors import MissingError
+
+if TYPE_CHECKING:
+    from torvyn._native import WireReply
 
 _PACKED: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """The window bits of zlib for each content encoding."""
@@ -41,6 +44,15 @@ class NativeUpstreamResponse(UpstreamResponse):
 
     def header(self, name: str) -> str | None:
         return self._response.headers.get(name.lower())
+
+    def take_direct(self, arm: Callable[[WireReply], None], idle_s: float) -> None:
+        if self._unpack is None:
+            self._response.take_direct(arm, idle_s)
+
+    async def read_stream(self, deadline_s: float) -> bytes | list[Part]:
+        if self._unpack is None:
+            return await self._response.read_stream(deadline_s)
+        return await self.read(deadline_s)
 
     async def read(self, deadline_s: float) -> bytes:
         data = await self._response.read(deadline_s)

@@ -11,12 +11,14 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import SplitResult
 
 from torvyn._native import WireClient
+from torvyn.concurrency.earliest_timer import EarliestTimer
+from torvyn.engine.openai.client import Part
 
 if TYPE_CHECKING:
     from torvyn._native import WireReply
@@ -39,7 +41,17 @@ class HttpFailure(OSError):
 class NativeResponse:
     """A response whose head has arrived. One task reads it."""
 
-    __slots__ = ("_deadline_s", "_future", "_loop", "_timer", "headers", "native", "status")
+    __slots__ = (
+        "_arm",
+        "_deadline_s",
+        "_future",
+        "_idle_s",
+        "_loop",
+        "_timer",
+        "headers",
+        "native",
+        "status",
+    )
 
     def __init__(self, native: WireReply) -> None:
         self.native = native
@@ -47,51 +59,58 @@ class NativeResponse:
         self.headers = native.headers()
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[None] | None = None
-        self._deadline_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline_s = self._idle_s = 0.0
+        self._timer = EarliestTimer(self._loop, self._look)
+        self._arm: Callable[[WireReply], None] | None = None
+
+    def take_direct(self, arm: Callable[[WireReply], None], idle_s: float) -> None:
+        """Calls `arm` before each wait. Text on the direct path moves the deadline by `idle_s`."""
+        self._arm, self._idle_s = arm, idle_s
 
     async def read(self, deadline_s: float) -> bytes:
         """What has arrived; nothing at the end. Raises `TimeoutError` at the deadline, a time of
         the loop, and `HttpFailure`."""
+        self._arm = None
+        data = await self.read_stream(deadline_s)
+        assert isinstance(data, bytes), "no direct path is armed"
+        return data
+
+    async def read_stream(self, deadline_s: float) -> bytes | list[Part]:
+        """The same, or the parts that the direct path has left."""
         native = self.native
         while (data := native.take()) is None:
+            if self._arm is not None:
+                self._arm(native)
             future = self._loop.create_future()
             if native.wait(future, True):
-                self._wait_until(deadline_s, future)
+                self._future, self._deadline_s = future, deadline_s
+                self._timer.arm(deadline_s)
                 await future
-        if not data and (failure := native.failure) is not None:
+        if data == b"" and (failure := native.failure) is not None:
             raise HttpFailure(*failure)
         return data
 
     def close(self) -> None:
         """Closes the connection."""
         self.native.cancel()
-        self._stop_timer()
+        self._arm = None
+        self._timer.close()
 
     def release(self) -> None:
         """The response is over for its reader: keeps the connection if the body ends soon."""
         self.native.release()
-        self._stop_timer()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _wait_until(self, deadline_s: float, future: asyncio.Future[None]) -> None:
-        """One timer serves many reads: it looks at the latest deadline when it is due."""
-        self._future, self._deadline_s = future, deadline_s
-        if self._timer is None or self._timer.when() > deadline_s:
-            self._stop_timer()
-            self._timer = self._loop.call_at(deadline_s, self._look)
+        self._arm = None
+        self._timer.close()
 
     def _look(self) -> None:
-        self._timer = None
-        future = self._future
+        """The deadline of some read has passed; that of the latest may have been moved."""
+        future, now_s = self._future, self._loop.time()
         if future is None or future.done():
             return
-        if self._loop.time() < self._deadline_s:
-            self._timer = self._loop.call_at(self._deadline_s, self._look)
+        if (idle_s := self.native.direct_idle_s) is not None:
+            self._deadline_s = max(self._deadline_s, now_s - idle_s + self._idle_s)
+        if now_s < self._deadline_s:
+            self._timer.arm(self._deadline_s)
         else:
             future.set_exception(TimeoutError())
 
@@ -104,7 +123,7 @@ class NativeHttp:
             connect_timeout_s=connect_timeout_s, keep_alive_s=KEEP_ALIVE_S, roots=roots
         )
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = EarliestTimer(self._loop, self._turn)
         self._addresses: dict[tuple[str, int], tuple[float, list[str]]] = {}
         self._loop.add_reader(self._wire.fileno(), self._turn)
 
@@ -139,8 +158,7 @@ class NativeHttp:
 
     def close(self) -> None:
         self._loop.remove_reader(self._wire.fileno())
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.close()
         self._wire.close()
 
     def _turn(self) -> None:
@@ -149,19 +167,7 @@ class NativeHttp:
             if not future.done():
                 future.set_result(None)
         if due_s is not None:
-            self._arm(self._loop.time() + due_s)
-
-    def _arm(self, due_s: float) -> None:
-        """A timer that is earlier than needed stays: most turns change nothing."""
-        if self._timer is not None and self._timer.when() <= due_s:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due_s, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._turn()
+            self._timer.arm(self._loop.time() + due_s)
 
     async def _resolve(self, host: str, port: int) -> list[str]:
         with contextlib.suppress(ValueError):

@@ -9,7 +9,6 @@ from torvyn.manifest import records
 from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
 
 AUDITS: Final = ("none", "stdout", "file")
-WIRES: Final = ("granian", "native")
 EXPORTERS: Final = ("none", "otlp-http", "otlp-grpc")
 LEVELS: Final = Observability.texts()
 GUEST_INIT_TIMEOUT_S: Final = 5.0
@@ -150,8 +149,8 @@ SERVE: Final = Table(
         Key(
             "grpc_port",
             "integer",
-            "The gRPC port; 0 means any free port.",
-            default_doc="no gRPC",
+            "A second port, for gRPC alone; 0 means any free port. `port` serves gRPC as well.",
+            default_doc="no such port",
             maximum=65535,
         ),
         Key(
@@ -202,13 +201,6 @@ SERVE: Final = Table(
             "Connections that only callers with a key can take, if keys are required.",
             default_doc="a quarter of `max_connections`",
             maximum=1_000_000,
-        ),
-        Key(
-            "wire",
-            "string",
-            "What carries the bytes: `granian`, or `native`, which is faster.",
-            default="granian",
-            choices=WIRES,
         ),
         size("max_body", "The largest request body.", MiB),
         Key(

@@ -38,12 +38,17 @@ _OPTIONAL: Final = ("after", "credit", "max_tokens")
 
 def parse(kind: Any, data: bytes) -> Any:
     """The message of that kind, without unknown fields. Raises a rejection."""
-    try:
-        message = kind.FromString(data)
-    except DecodeError:
-        raise bad_message(kind.DESCRIPTOR.full_name) from None
+    message = decode(kind, data)
     _reject_unknown(message)
     return message
+
+
+def decode(kind: Any, data: bytes) -> Any:
+    """The message of that kind. Raises a rejection."""
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise bad_message(kind.DESCRIPTOR.full_name) from None
 
 
 def body_of(request: Any) -> Json:

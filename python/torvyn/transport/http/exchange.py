@@ -22,6 +22,7 @@ from torvyn.transport.rejection import Rejection
 from torvyn.transport.settings import ServerSettings
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.encoder import Encoder
 
 ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -113,6 +114,14 @@ class HttpExchange(ABC):
     def text_poster(self, encoder: Encoder) -> TextPoster:
         """A function that encodes new text and posts it."""
         return lambda text, index, kind: self.post(encoder.text(text, index, kind))
+
+    def direct_text(self, encoder: Encoder) -> DirectText | None:
+        """The way of new text to the client in native code, where the server below has one."""
+        return None
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        """What remains to wait for after text that was sent in native code, if anything."""
+        return None
 
     @abstractmethod
     async def until_left(self) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
-from torvyn._native import WireExchange
+from torvyn._native import DirectText, WireExchange
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.body_limit import BodyBudget
@@ -21,6 +22,10 @@ from torvyn.transport.http.exchange import (
     too_many_bodies,
 )
 from torvyn.transport.settings import ServerSettings
+
+MessagesEnd: TypeAlias = Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"]
+"""Why a client sends no more messages: it has said so, it has left without a word, or it has broken
+a rule or a limit."""
 
 
 class NativeExchange(HttpExchange):
@@ -48,7 +53,7 @@ class NativeExchange(HttpExchange):
         )
         self._native = native
         self._loop = asyncio.get_running_loop()
-        self._left: asyncio.Future[None] | None = None
+        self._left: asyncio.Event | None = None
         self._rooms: list[asyncio.Future[None]] = []
         """Posts that wait for room: a heartbeat may wait beside the answer."""
         self._arrived: asyncio.Future[None] | None = None
@@ -91,6 +96,10 @@ class NativeExchange(HttpExchange):
             self._native.finish()
         return None if has_room or is_last else self._wait_for_room()
 
+    def post_data(self, data: bytes) -> Awaitable[None] | None:
+        """`post` of a message to a WebSocket that is not text."""
+        return None if self._native.append_data(data) else self._wait_for_room()
+
     def text_poster(self, encoder: Encoder, opening: bytes | None = None) -> TextPoster:
         """`opening` replaces the bracket with which a frame begins."""
         append = self._native.append_text
@@ -100,6 +109,12 @@ class NativeExchange(HttpExchange):
             return None if has_room else self._wait_for_room()
 
         return post
+
+    def direct_text(self, encoder: Encoder) -> DirectText:
+        return DirectText(self._native, encoder, time.perf_counter())
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        return None if self._native.has_room else self._wait_for_room()
 
     def _wait_for_room(self) -> asyncio.Future[None]:
         room = self._loop.create_future()
@@ -116,9 +131,7 @@ class NativeExchange(HttpExchange):
         return message
 
     @property
-    def messages_end(
-        self,
-    ) -> Literal["complete", "left", "too-large", "malformed", "slow"] | None:
+    def messages_end(self) -> MessagesEnd | None:
         return self._native.messages_end
 
     def close(self, code: int, reason: str) -> None:
@@ -127,8 +140,9 @@ class NativeExchange(HttpExchange):
 
     async def until_left(self) -> None:
         if not self._native.is_left:
-            self._left = self._loop.create_future()
-            await self._left
+            if self._left is None:
+                self._left = asyncio.Event()
+            await self._left.wait()
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self._on_half_closed = act
@@ -152,12 +166,16 @@ class NativeExchange(HttpExchange):
             self._on_half_closed()
 
     def leave(self) -> None:
+        self.abandon_posts()
+        if self._left is not None:
+            self._left.set()
+
+    def abandon_posts(self) -> None:
+        """Ends every post that waits."""
         for room in self._rooms:
             if not room.done():
                 room.set_exception(ConnectionResetError("the client has left"))
         self._rooms.clear()
-        if self._left is not None:
-            _settle(self._left)
 
     def end(self) -> None:
         """The request was handled: an answer that is not complete is broken."""

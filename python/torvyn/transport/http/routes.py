@@ -55,6 +55,8 @@ class Router:
             path = next(matches, path)
         methods = self.paths.get(path)
         if methods is None:
+            if exchange.headers.get("content-type", "").startswith("application/grpc"):
+                raise grpc_refused()
             message = f"the route {exchange.path[:100]!r} does not exist"
             hint = "`/openapi.json` lists the routes"
             raise Rejection(404, "transport.route-unknown", message, hint=hint)
@@ -74,3 +76,12 @@ def is_for_admins(path: str) -> bool:
 def is_public(path: str) -> bool:
     """Whether it needs no API key: health, and the page that asks for the key."""
     return path in _PUBLIC or path.startswith(page.ASSETS)
+
+
+def grpc_refused() -> Rejection:
+    message = "this connection does not carry gRPC"
+    hint = (
+        "gRPC needs HTTP/2, `application/grpc` or `application/grpc+proto`, and "
+        "`te: trailers`, and is not served to programs that mount the server"
+    )
+    return Rejection(415, "transport.grpc-refused", message, hint=hint)

@@ -1,10 +1,8 @@
 """The application on its sockets.
 
-server            signals, start and shutdown
-hangup            SIGHUP: reloads the certificate and the audit file
-sockets           listening sockets and their options
-native_listener   the native wire, on the loop of the application
-granian_listener  granian, on threads of its own
-tls               certificates
-idle_reaper       closes connections that send no request, where the server below does not
+server           signals, start and shutdown
+hangup           SIGHUP: reloads the certificate and the audit file
+sockets          listening sockets and their options
+native_listener  the native wire, on the loop of the application
+tls              certificates
 """

@@ -13,7 +13,9 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import WireExchange, WireServer
+from torvyn.concurrency.earliest_timer import EarliestTimer
 from torvyn.errors import UsageError
+from torvyn.transport.grpc.exchange import GrpcExchange
 from torvyn.transport.http.body_limit import MAX_BODIES
 from torvyn.transport.http.native_exchange import NativeExchange
 from torvyn.transport.websocket.native_socket import NativeSocket
@@ -39,8 +41,6 @@ class NativeListener:
         self._application = application
         self._exchanges: dict[int, NativeExchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due_s = 0.0
         self._warned_at_s = -_WARN_S
         pem = None if certificate is None else certificate.read()
         self._wire = WireServer(sock.detach(), **_options(application.settings), tls=pem)
@@ -48,12 +48,13 @@ class NativeListener:
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._timer = EarliestTimer(self._loop, self._turn)
         self._failed: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(self._wire.fileno(), self._turn)
         self._turn()
 
     def stop_accepting(self) -> None:
-        self._wire.stop()
+        self._wire.drain()
 
     def use_certificate(self, certificate: Certificate) -> None:
         """For connections from now on."""
@@ -70,8 +71,7 @@ class NativeListener:
         self._loop.remove_reader(self._wire.fileno())
         self._wire.close()
         self._turn()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.close()
 
     async def wait_failed(self) -> None:
         """Raises when the wire fails as a whole."""
@@ -90,32 +90,23 @@ class NativeListener:
                 self._failed.set_exception(error)
             return
         if due_s is not None:
-            self._arm(self._loop.time() + due_s)
+            self._timer.arm(self._loop.time() + due_s)
         for event in events:
             if isinstance(event, WireExchange):
                 self._begin(event)
             else:
                 self._tell(*event)
 
-    def _arm(self, due_s: float) -> None:
-        """A timer that is earlier than needed stays: most turns change nothing."""
-        if self._timer is not None:
-            if self._timer_due_s <= due_s:
-                return
-            self._timer.cancel()
-        self._timer_due_s = due_s
-        self._timer = self._loop.call_at(due_s, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._turn()
-
     def _begin(self, native: WireExchange) -> None:
         application = self._application
+        exchange: NativeExchange
         if native.is_websocket:
             # Its streams are traced one by one.
             exchange = NativeExchange(native)
             handling = application.websocket.handle(NativeSocket(exchange))
+        elif native.is_call:
+            exchange = GrpcExchange(native, application.settings, application.sample_rate)
+            handling = application.grpc.handle(exchange)
         else:
             exchange = NativeExchange(native, application.sample_rate)
             handling = application.http.handle(exchange)

@@ -1,7 +1,7 @@
 """The server: the application on its sockets, until a signal ends it.
 
-Nothing forks, so engines may be open already. The application runs on the loop of the calling
-thread, whatever carries the bytes.
+Nothing forks, so engines may be open already. The application and the wire run on the loop of the
+calling thread.
 """
 
 from __future__ import annotations
@@ -13,23 +13,19 @@ import signal
 import socket
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from torvyn.concurrency.signals import SignalHandler
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import TorvynError
 from torvyn.machine.systemd_notify import notify, watchdog_interval_s
 from torvyn.transport.application import Application
+from torvyn.transport.grpc.packages import has_packages
 from torvyn.transport.listener import tls
 from torvyn.transport.listener.hangup import reload_on_hangup
-from torvyn.transport.listener.idle_reaper import IdleReaper
-from torvyn.transport.listener.sockets import listen
+from torvyn.transport.listener.native_listener import NativeListener
+from torvyn.transport.listener.sockets import listen, listen_for_grpc
 from torvyn.transport.workers.worker_signals import end_with_parent
-
-if TYPE_CHECKING:
-    from torvyn.transport.grpc.server import GrpcServer
-    from torvyn.transport.listener.granian_listener import GranianListener
-    from torvyn.transport.listener.native_listener import NativeListener
 
 
 class Server:
@@ -40,21 +36,23 @@ class Server:
         settings = application.settings
         certificate = tls.certificate(settings)
         sock = listen(settings)
-        host, port = sock.getsockname()[:2]
-        name = f"[{host}]" if ":" in host else host
-        self.url = f"{'https' if certificate else 'http'}://{name}:{port}"
-        self.port: int = port
-        self._listener = _listener(application, sock, certificate)
-        self.grpc = _grpc(application)
-        ports = () if self.grpc is None else (self.grpc.port,)
-        # The native wire closes idle connections itself.
-        self._idle_reaper = IdleReaper(*ports, *(() if settings.wire == "native" else (port,)))
+        address = _address(sock)
+        self.url = f"{'https' if certificate else 'http'}://{address}"
+        self.port: int = sock.getsockname()[1]
+        self._listener = NativeListener(application, sock, certificate)
+        self.grpc_address = address if has_packages() else None
+        """Where gRPC is served; None: nowhere."""
+        self._grpc_listener: NativeListener | None = None
+        if settings.grpc_port is not None:
+            application.grpc.load()
+            sock = listen_for_grpc(settings, settings.grpc_port)
+            self.grpc_address = _address(sock)
+            self._grpc_listener = NativeListener(application, sock, certificate)
 
     async def __aenter__(self) -> Self:
         self._listener.start()
-        if self.grpc is not None:
-            await self.grpc.start()
-        self._idle_reaper.start()
+        if self._grpc_listener is not None:
+            self._grpc_listener.start()
         return self
 
     async def __aexit__(
@@ -63,17 +61,17 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._idle_reaper.stop()
-        if self.grpc is not None:
-            await self.grpc.stop()
+        self.application.grpc.close()
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         await self._listener.stop(grace_s)
+        if self._grpc_listener is not None:
+            await self._grpc_listener.stop(grace_s)
 
     def stop_accepting(self) -> None:
-        """Accepts no more connections; open ones continue."""
+        """Accepts no more connections; open ones continue. The port for gRPC stays open: its
+        clients learn from the health of the server that it drains."""
         self._listener.stop_accepting()
-        if self.grpc is not None:
-            self.grpc.stop_accepting()
+        self.application.grpc.drain()
 
     def reload(self) -> list[TorvynError]:
         """Reads the certificate again, for new connections, and opens the audit file again. What
@@ -90,22 +88,17 @@ class Server:
         certificate = tls.certificate(self.application.settings)
         if certificate is not None:
             self._listener.use_certificate(certificate)
+            if self._grpc_listener is not None:
+                self._grpc_listener.use_certificate(certificate)
 
     async def wait_failed(self) -> None:
         """Returns, or raises, when the listener ends by itself."""
         await self._listener.wait_failed()
 
 
-def _listener(
-    application: Application, sock: socket.socket, certificate: tls.Certificate | None
-) -> NativeListener | GranianListener:
-    if application.settings.wire == "native":
-        from torvyn.transport.listener.native_listener import NativeListener
-
-        return NativeListener(application, sock, certificate)
-    from torvyn.transport.listener.granian_listener import GranianListener
-
-    return GranianListener(application, sock, certificate)
+def _address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def serve(
@@ -172,16 +165,3 @@ async def _feed_watchdog() -> None:
     while interval_s is not None:
         notify("WATCHDOG=1")
         await asyncio.sleep(interval_s)
-
-
-def _grpc(application: Application) -> GrpcServer | None:
-    if application.settings.grpc_port is None:
-        return None
-    from torvyn.transport.grpc.server import GrpcServer
-
-    return GrpcServer(
-        application.dispatcher,
-        application.authenticator,
-        application.request_log,
-        application.sample_rate,
-    )

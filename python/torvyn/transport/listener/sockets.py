@@ -17,12 +17,21 @@ slow, it is better that the engine waits than that the socket fills."""
 
 def listen(settings: ServerSettings) -> socket.socket:
     """A listening socket. Connections inherit its options."""
-    sock = bind(settings, is_shared=not settings.share.is_whole)
+    sock = bind(settings, settings.port, is_shared=not settings.share.is_whole)
     sock.listen(BACKLOG)
     return sock
 
 
-def bind(settings: ServerSettings, is_shared: bool = False) -> socket.socket:
+def listen_for_grpc(settings: ServerSettings, port: int) -> socket.socket:
+    """As `listen`, on another port."""
+    sock = bind(settings, port, flag="--grpc-port")
+    sock.listen(BACKLOG)
+    return sock
+
+
+def bind(
+    settings: ServerSettings, port: int, *, is_shared: bool = False, flag: str = "--port"
+) -> socket.socket:
     """A socket that is bound and does not listen yet. The kernel distributes the connections to a
     shared port among the sockets that listen on it."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -32,15 +41,15 @@ def bind(settings: ServerSettings, is_shared: bool = False) -> socket.socket:
         if is_shared:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         set_socket_options(sock, settings)
-        sock.bind((settings.host, settings.port))
+        sock.bind((settings.host, port))
         sock.setblocking(False)
     except OSError as error:
         sock.close()
         reason = (error.strerror or str(error)).lower()
         raise MissingError(
             "transport.cannot-listen",
-            f"cannot listen on {settings.host}:{settings.port}: {reason}",
-            hint="choose another port with `--port`; 0 takes any free port",
+            f"cannot listen on {settings.host}:{port}: {reason}",
+            hint=f"choose another port with `{flag}`; 0 takes any free port",
         ) from error
     return sock
 

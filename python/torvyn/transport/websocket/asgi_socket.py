@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.transport.http.asgi_exchange import AsgiExchange, Message, Receive, Scope, Send
-from torvyn.transport.websocket.socket import End, WebSocket
+from torvyn.transport.websocket.socket import WebSocket
+
+if TYPE_CHECKING:
+    from torvyn.transport.http.native_exchange import MessagesEnd
 
 POLICY: Final = 1008
 _DENIAL: Final = "websocket.http.response"
@@ -26,7 +29,7 @@ class AsgiSocket(WebSocket[AsgiExchange]):
         super().__init__(AsgiExchange({**scope, "method": "GET"}, receive, send))
         self._can_deny = _DENIAL in (scope.get("extensions") or {})
         self._limit_bytes = limit_bytes
-        self._end: End | None = None
+        self._end: MessagesEnd | None = None
         self._waiters: dict[asyncio.Future[None], asyncio.Future[None]] = {}
         """The senders that wait, each with the send that it waits for."""
 
@@ -63,7 +66,7 @@ class AsgiSocket(WebSocket[AsgiExchange]):
         return data
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> MessagesEnd | None:
         return self._end
 
     def post(self, text: bytes) -> Awaitable[None] | None:

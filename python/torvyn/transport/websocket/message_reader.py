@@ -11,13 +11,19 @@ if TYPE_CHECKING:
     from torvyn.transport.multiplex.multiplexer import Multiplexer
     from torvyn.transport.websocket.socket import WebSocket
 
+MALFORMED: Final = 1002
+BAD_TEXT: Final = 1007
 POLICY: Final = 1008
 TOO_BIG: Final = 1009
 FAILED: Final = 1011
-_CLOSES: Final = {
+CLOSES: Final = {
+    "malformed": (MALFORMED, "the frame breaks the rules of the WebSocket protocol"),
+    "bad-text": (BAD_TEXT, "the text is not UTF-8"),
     "too-large": (TOO_BIG, "the message is larger than `max_body` of `[serve]`"),
     "slow": (POLICY, "the message was not completed in time"),
 }
+"""The code and the reason to close a socket with, by the end of its messages. A client that has
+left is told nothing."""
 
 
 class MessageReader:
@@ -30,12 +36,20 @@ class MessageReader:
     async def run(self) -> None:
         """Returns when the client disconnects or breaks a limit."""
         try:
-            while (message := await self._socket.receive()) is not None:
-                await self._handle(message)
+            while await self._handle_next():
+                pass
         except Exception:
             self.close = (FAILED, "the server failed; see its log")
             raise
-        self.close = _CLOSES.get(self._socket.end or "")
+        self.close = CLOSES.get(self._socket.end or "")
+
+    async def _handle_next(self) -> bool:
+        """False: no more come. A loop in one function would keep the last message while it waits
+        for the next."""
+        message = await self._socket.receive()
+        if message is not None:
+            await self._handle(message)
+        return message is not None
 
     async def _handle(self, data: str | bytes) -> None:
         try:

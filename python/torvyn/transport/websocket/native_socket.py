@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.transport.http.exchange import TextPoster
-from torvyn.transport.http.native_exchange import NativeExchange
+from torvyn.transport.http.native_exchange import MessagesEnd, NativeExchange
 from torvyn.transport.rejection import Rejection
-from torvyn.transport.websocket.socket import End, WebSocket
+from torvyn.transport.websocket.socket import WebSocket
 
 if TYPE_CHECKING:
     from torvyn.protocol.encoder import Encoder
@@ -56,7 +56,7 @@ class NativeSocket(WebSocket[NativeExchange]):
         return await self.exchange.receive()
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> MessagesEnd | None:
         return self.exchange.messages_end
 
     def post(self, text: bytes) -> Awaitable[None] | None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from torvyn.transport.http.exchange import HttpExchange, TextPoster
 
 if TYPE_CHECKING:
     from torvyn.protocol.encoder import Encoder
+    from torvyn.transport.http.native_exchange import MessagesEnd
 
 Exchange = TypeVar("Exchange", bound=HttpExchange)
-End: TypeAlias = Literal["complete", "left", "too-large", "malformed", "slow"]
-"""Why a client sends no more messages: it has closed the WebSocket, it has left without a word, or
-it has broken a limit."""
 
 
 class WebSocket(ABC, Generic[Exchange]):
@@ -50,7 +48,7 @@ class WebSocket(ABC, Generic[Exchange]):
 
     @property
     @abstractmethod
-    def end(self) -> End | None:
+    def end(self) -> MessagesEnd | None:
         """Why no more messages come, after `receive` has returned None."""
 
     @abstractmethod

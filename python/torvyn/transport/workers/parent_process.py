@@ -35,7 +35,7 @@ def run_workers(
     """Runs workers of that command until a signal ends them. Returns the number of the signal and
     0; or 0 and the status of a worker that could not start. `on_ready` gets the URL and the
     processes."""
-    with bind(settings, is_shared=True) as reserved, _folder() as folder:
+    with bind(settings, settings.port, is_shared=True) as reserved, _folder() as folder:
         port = reserved.getsockname()[1]
         parent = ParentProcess(count, settings, port, on_ready, on_stopping)
         return asyncio.run(parent.run([*command, "--port", str(port)], folder))

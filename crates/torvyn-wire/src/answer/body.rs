@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::answer::Aborted;
+use super::Aborted;
 use crate::connection::InFlight;
 
 pub enum AnswerBody {

@@ -1,0 +1,159 @@
+//! The direct path of text: from a reply through a flow into the answer to a client, without a step in Python.
+//!
+//! It takes chunks with text of the only choice and nothing else. At anything else it hands over to Python, with
+//! everything that it has counted, and waits until it is armed again.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use torvyn_wire::bytes::Bytes;
+
+use super::lock;
+use crate::flow::NativeFlow;
+use crate::flow::feed::TextFeed;
+use crate::server::exchange::WireExchange;
+use crate::wire::events::{ChunkParser, Part};
+use crate::wire::frames::{FrameEncoder, Line};
+
+/// Python collects the times of delivery after so many.
+const MOST_TIMES: usize = 512;
+
+#[derive(Default)]
+struct Counts {
+    tokens: u64,
+    times_s: Vec<f64>,
+    /// What left the flow, when that is not only text or the flow is over.
+    outputs: Option<Py<PyList>>,
+    sent_at: Option<Instant>,
+    is_closed: bool,
+}
+
+/// Where the text goes, and what was counted on the way.
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct DirectText {
+    exchange: Py<WireExchange>,
+    line: Arc<Line>,
+    counts: Mutex<Counts>,
+    began: Instant,
+    clock_s: f64,
+}
+
+#[pymethods]
+impl DirectText {
+    /// `clock_s` is the time now, by the clock of the times that `take` returns.
+    #[new]
+    fn new(exchange: Py<WireExchange>, encoder: &FrameEncoder, clock_s: f64) -> Self {
+        let (line, began) = (encoder.line.clone(), Instant::now());
+        Self { exchange, line, counts: Mutex::default(), began, clock_s }
+    }
+
+    /// Since the last call: the tokens, when text was delivered, and what left the flow, if that is for Python.
+    fn take(&self) -> (u64, Vec<f64>, Option<Py<PyList>>) {
+        let mut counts = lock(&self.counts);
+        (std::mem::take(&mut counts.tokens), std::mem::take(&mut counts.times_s), counts.outputs.take())
+    }
+
+    /// From now on, all text goes to Python.
+    fn close(&self) {
+        lock(&self.counts).is_closed = true;
+    }
+
+    /// Seconds since it last sent text; None if it never has.
+    #[getter]
+    fn idle_s(&self) -> Option<f64> {
+        lock(&self.counts).sent_at.map(|at| at.elapsed().as_secs_f64())
+    }
+}
+
+impl DirectText {
+    pub fn is_closed(&self) -> bool {
+        lock(&self.counts).is_closed
+    }
+
+    fn count(&self, tokens: u64, deliveries: usize) -> bool {
+        let mut counts = lock(&self.counts);
+        let time_s = self.clock_s + self.began.elapsed().as_secs_f64();
+        counts.tokens += tokens;
+        let new_len = counts.times_s.len() + deliveries;
+        counts.times_s.resize(new_len, time_s);
+        counts.times_s.len() < MOST_TIMES
+    }
+
+    /// False: the client has left, or must be waited for.
+    fn send(&self, text: &str) -> bool {
+        lock(&self.counts).sent_at = Some(Instant::now());
+        self.exchange.get().append_frame(&self.line, text)
+    }
+}
+
+/// A reply whose text goes the direct path.
+pub struct Armed {
+    pub direct: Py<DirectText>,
+    pub flow: Option<Py<NativeFlow>>,
+    pub parser: Py<ChunkParser>,
+}
+
+impl Armed {
+    /// Takes what has arrived. Returns what is left to Python, if it must go on.
+    pub fn advance<'py>(&self, py: Python<'py>, data: &[Bytes]) -> PyResult<Option<Bound<'py, PyList>>> {
+        let mut pass = Pass { py, texts: 0, text: String::new(), rest: PyList::empty(py), problem: Ok(()) };
+        let mut feed = self.flow.as_ref().map(|flow| TextFeed::new(flow.get()));
+        let mut parser = self.parser.try_borrow_mut(py)?;
+        for bytes in data {
+            // An error stays in the parser, where Python finds it.
+            let _ = parser.parse(bytes, |part| pass.take(part, feed.as_mut()));
+        }
+        let Pass { texts, mut text, rest, problem, .. } = pass;
+        problem?;
+        let direct = self.direct.get();
+        let mut deliveries = Some(texts);
+        if let Some(mut feed) = feed.filter(|_| texts > 0) {
+            feed.run(py);
+            deliveries = feed.append_to(py, &mut text)?;
+            if deliveries.is_none() {
+                text.clear();
+                lock(&direct.counts).outputs = Some(feed.into_elements(py)?.unbind());
+            }
+        }
+        let goes_on = direct.count(texts as u64, deliveries.unwrap_or(0));
+        let has_room = text.is_empty() || direct.send(&text);
+        let is_ours = rest.is_empty() && !parser.has_failed() && deliveries.is_some();
+        Ok((!is_ours || !has_room || !goes_on).then_some(rest))
+    }
+}
+
+/// What one batch of bytes has.
+struct Pass<'py> {
+    py: Python<'py>,
+    /// How many texts were taken.
+    texts: usize,
+    /// The text itself, if there is no flow.
+    text: String,
+    /// Parts for Python, from the first that is not text of the first choice.
+    rest: Bound<'py, PyList>,
+    problem: PyResult<()>,
+}
+
+impl Pass<'_> {
+    fn take(&mut self, part: Part<'_>, feed: Option<&mut TextFeed<'_>>) {
+        if let Part::Text(0, text) = &part
+            && self.rest.is_empty()
+        {
+            let is_taken = match feed {
+                Some(feed) => feed.put(self.py, text),
+                None => {
+                    self.text.push_str(text);
+                    true
+                }
+            };
+            if is_taken {
+                self.texts += 1;
+                return;
+            }
+        }
+        let appended = part.to_python(self.py).and_then(|part| self.rest.append(part));
+        self.problem = std::mem::replace(&mut self.problem, Ok(())).and(appended);
+    }
+}
