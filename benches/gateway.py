@@ -2,9 +2,8 @@
 
     python -m benches.gateway [--rounds R] [--tokens N] [--streams S] [--json]
 
-Torvyn with a block-list, on both of its wires, in front of an OpenAI upstream is compared with
-LiteLLM's proxy in front of the same upstream, without a guard. Also measures the delay of the first
-token.
+Torvyn with a block-list in front of an OpenAI upstream is compared with LiteLLM's proxy in front of
+the same upstream, without a guard. Also measures the delay of the first token.
 """
 
 from __future__ import annotations
@@ -79,10 +78,7 @@ def _gateways(
     stack: contextlib.ExitStack, report: Report, folder: Path, url: str
 ) -> dict[str, ServerProcess]:
     ours = module("benches.peers.torvyn_serve", "--port", "{port}", "--upstream", url)
-    found = {
-        "torvyn": stack.enter_context(running(ours, SERVER_CORE)),
-        "torvyn, granian": stack.enter_context(running([*ours, "--wire", "granian"], SERVER_CORE)),
-    }
+    found = {"torvyn": stack.enter_context(running(ours, SERVER_CORE))}
     litellm = litellm_proxy.program()
     if litellm is None:
         report.left_out["LiteLLM's proxy"] = litellm_proxy.HOW
@@ -98,12 +94,8 @@ def _gateways(
 def _check(gateways: dict[str, ServerProcess], tokens: int) -> None:
     for name, server in gateways.items():
         say(f"checking {name}")
-        if text_of(server.port, CHAT) != (right(tokens) if _is_ours(name) else _plain(tokens)):
+        if text_of(server.port, CHAT) != (right(tokens) if name == "torvyn" else _plain(tokens)):
             raise AssertionError(f"{name} sent another text")
-
-
-def _is_ours(name: str) -> bool:
-    return name.startswith("torvyn")
 
 
 def _plain(tokens: int) -> str:
@@ -118,7 +110,7 @@ def _chunks(
     for number in range(options.rounds):
         say(f"chunks: round {number + 1} of {options.rounds}")
         for name, server in gateways.items():
-            streams = options.streams if _is_ours(name) else options.streams // FEW
+            streams = options.streams if name == "torvyn" else options.streams // FEW
             before_s = server.cpu_s()
             loaded = load(server.port, CHAT, streams)
             chunks = streams * options.tokens

@@ -25,9 +25,9 @@ from benches.report import Report, Table, verdict
 from benches.server_process import ServerProcess, stay_off_the_server
 
 CLIENTS: Final = 1_000
-TOKENS: Final = 400_000
+TOKENS: Final = 60_000
 GOAL_KIB: Final = 96.0
-QUIET_S: Final = 2.0
+QUIET_S: Final = 1.0
 CASES: Final[dict[str, dict[str, Any]]] = {
     "a stream": {"prompt": "Hi"},
     "a stateful stream": {"prompt": "Hi", "stateful": True},

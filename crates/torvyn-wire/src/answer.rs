@@ -20,7 +20,7 @@ use crate::events::{Event, Events};
 use crate::reactor::{Handle, lock};
 pub use body::AnswerBody;
 
-pub const CAPACITY: usize = 32 * 1024;
+pub const CAPACITY: usize = 16 * 1024;
 /// How much a connection takes at once: what it has taken is in memory beside what waits.
 const TAKEN_BYTES: usize = 8 * 1024;
 const TOGETHER: Duration = Duration::from_millis(5);
@@ -141,6 +141,10 @@ impl Answer {
     pub fn must_wait(&self) -> bool {
         let mut state = lock(&self.state);
         state.wants_room = !state.is_left && state.waiting_bytes() >= CAPACITY;
+        if state.wants_room {
+            // It may stay like this for as long as the client does not read.
+            state.buffer.shrink_to_fit();
+        }
         state.wants_room
     }
 
@@ -227,10 +231,20 @@ impl Answer {
         }
     }
 
-    pub fn take(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    /// The next part. While the connection is blocked it takes none, because what it takes is in memory beside what
+    /// waits; whoever waits to write polls it again.
+    pub fn take(
+        &self,
+        context: &mut Context<'_>,
+        is_blocked: bool,
+    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         let mut state = lock(&self.state);
         if state.is_aborted {
             return Poll::Ready(Some(Err(Aborted)));
+        }
+        if is_blocked {
+            state.sender = Some(context.waker().clone());
+            return Poll::Pending;
         }
         if state.waiting_bytes() > 0 {
             state.taken_at = Some(Instant::now());

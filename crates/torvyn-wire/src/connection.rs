@@ -192,6 +192,11 @@ pub struct InFlight {
 }
 
 impl InFlight {
+    /// Whether the connection waits until it can write.
+    pub fn is_blocked(&self) -> bool {
+        self.connection.line.is_blocked()
+    }
+
     /// The body of the request is complete, or will not be.
     pub fn received(&mut self) {
         if std::mem::replace(&mut self.is_receiving, false) {

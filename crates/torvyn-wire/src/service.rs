@@ -9,12 +9,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 
 use crate::answer::{Aborted, Answer, AnswerBody};
-
 use crate::bodies::BodyError;
 use crate::connection::Connection;
 use crate::events::Event;
@@ -62,6 +61,7 @@ async fn answer(
     let asked = websocket::is_asked(&request).then(|| hyper::upgrade::on(&mut request));
     let (messages, inbox) = asked.as_ref().map(|_| inbox(answer.id, shared.events.clone())).unzip();
     let (head, body) = request.into_parts();
+    let is_http1 = head.version < Version::HTTP_2;
     let is_call = grpc::is_call(&head);
     let (body, inbox) = if is_call {
         connection.carry_calls();
@@ -99,7 +99,7 @@ async fn answer(
     if whole.as_ref().is_some_and(|data| data.len() > LARGE_BYTES) {
         connection.line.enlarge_send_buffer(LARGE_BUFFER_BYTES);
     }
-    Ok(Response::from_parts(head, AnswerBody::new(whole, in_flight)))
+    Ok(Response::from_parts(head, AnswerBody::new(whole, in_flight, is_http1)))
 }
 
 /// A head that owns its bytes. Those of hyper are slices of the buffer that was read into, and a stream would keep all of

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,13 +20,20 @@ pub struct Line {
     stream: TcpStream,
     readiness: Readiness,
     received: AtomicU64,
+    /// Whether the last write found no room.
+    has_blocked: AtomicBool,
 }
 
 impl Line {
     pub fn open(handle: &Arc<Handle>, mut stream: TcpStream) -> io::Result<Arc<Self>> {
         let interest = mio::Interest::READABLE | mio::Interest::WRITABLE;
         let readiness = handle.watch(&mut stream, interest)?;
-        Ok(Arc::new(Self { stream, readiness, received: AtomicU64::new(0) }))
+        Ok(Arc::new(Self {
+            stream,
+            readiness,
+            received: AtomicU64::new(0),
+            has_blocked: AtomicBool::new(false),
+        }))
     }
 
     pub fn readiness(&self) -> &Readiness {
@@ -56,6 +63,11 @@ impl Line {
     /// Small writes do not wait for each other.
     pub fn send_at_once(&self) {
         let _ = self.stream.set_nodelay(true);
+    }
+
+    /// Whether a task waits until it can write.
+    pub fn is_blocked(&self) -> bool {
+        self.has_blocked.load(Ordering::Relaxed) && !self.readiness.is_writable()
     }
 
     /// For a large answer: a small buffer would be sent in pieces that each wait for the client.
@@ -94,7 +106,12 @@ impl Line {
         loop {
             ready!(self.readiness.poll(interest, context));
             match work(&self.stream) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readiness.clear(interest),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if interest == Interest::Write {
+                        self.has_blocked.store(true, Ordering::Relaxed);
+                    }
+                    self.readiness.clear(interest);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => return Poll::Ready(outcome),
             }

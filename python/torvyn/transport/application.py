@@ -26,7 +26,7 @@ from torvyn.transport.http.asgi_exchange import AsgiExchange, Receive, Scope, Se
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.endpoint import HttpEndpoint
 from torvyn.transport.http.inference_routes import InferenceRoutes
-from torvyn.transport.http.routes import Router
+from torvyn.transport.http.routes import NoRoutes, Router
 from torvyn.transport.http.server_routes import ServerRoutes
 from torvyn.transport.http.stream_routes import StreamRoutes
 from torvyn.transport.rejection import ErrorReporter
@@ -92,6 +92,7 @@ class Application:
         entry = (host_check, self.authenticator, self.request_log, self.sample_rate)
         self.router = self._routes()
         self.http = HttpEndpoint(self.router, self.dispatcher.errors, *entry[:3])
+        self.http_at_grpc_port = HttpEndpoint(NoRoutes(), self.dispatcher.errors, *entry[:3])
         self.websocket = WebSocketEndpoint(self.dispatcher, *entry)
         self.grpc = GrpcEndpoint(self.dispatcher, *entry[1:])
 

@@ -21,7 +21,6 @@ from watched_engines import Watched
 from torvyn.engine import Scripted
 from torvyn.v1 import inference_pb2_grpc
 
-WIRES = ("granian", "native")
 ASKED = prefixed(HI.SerializeToString())
 INTERNAL, UNIMPLEMENTED, EXHAUSTED, LATE, INVALID = "13", "12", "8", "4", "3"
 
@@ -131,15 +130,27 @@ def test_a_client_that_grants_no_more_costs_less_than_48_kib_and_is_reset() -> N
 
 
 def test_one_port_speaks_http_and_grpc() -> None:
-    with served(Scripted("Hello"), wire="native") as server, calling(server) as stub:
+    with served(Scripted("Hello")) as server, calling(server) as stub:
         assert server.grpc == f"127.0.0.1:{server.port}"
         assert text_of(generate(stub)) == "Hello"
         assert page(server).status == 200
         assert text_of(generate(stub)) == "Hello"
 
 
-def page(server: Served, method: str = "GET", path: str = "/healthz", **head: str) -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+def test_the_port_of_grpc_speaks_grpc_only() -> None:
+    with served(Scripted("Hello"), grpc_port=0) as server, calling(server) as stub:
+        port = int(server.grpc.rpartition(":")[2])
+        assert port != server.port
+        assert text_of(generate(stub)) == "Hello"
+        assert [page(server).status, page(server, port=port).status] == [200, 404]
+        counts = server.application.connection_metrics
+        wait_for(lambda: counts()["torvyn_connections"] == 1)
+
+
+def page(
+    server: Served, method: str = "GET", path: str = "/healthz", port: int = 0, **head: str
+) -> Any:
+    connection = http.client.HTTPConnection("127.0.0.1", port or server.port, timeout=PATIENCE_S)
     headers = {name.replace("_", "-"): value for name, value in head.items()}
     connection.request(method, path, b"", headers)
     answer = connection.getresponse()
@@ -163,7 +174,7 @@ def test_one_port_with_tls_chooses_by_alpn(tmp_path: Path) -> None:
     files = Files(tmp_path)
     trusted = grpc.ssl_channel_credentials(Path(files.trusted).read_bytes())
     context = ssl.create_default_context(cafile=files.trusted)
-    with served(Scripted("Hello"), wire="native", **files.settings) as server:
+    with served(Scripted("Hello"), **files.settings) as server:
         with grpc.secure_channel(server.grpc, trusted) as channel:
             assert text_of(generate(inference_pb2_grpc.InferenceStub(channel))) == "Hello"
         secure = http.client.HTTPSConnection("127.0.0.1", server.port, context=context)
@@ -178,7 +189,7 @@ def test_without_the_packages_a_call_is_told_what_to_install() -> None:
         "sys.path[:0] = ['tests/transport', 'tests']\n"
         "from live_server import served; from raw_call import RawCall, prefixed\n"
         "from torvyn.engine import Scripted\n"
-        "with served(Scripted('a'), wire='native') as server:\n"
+        "with served(Scripted('a')) as server:\n"
         "    call = RawCall(f'127.0.0.1:{server.port}'); call.send(prefixed(b''), is_last=True)\n"
         "    call.read_to_end(); print(call.status, server.grpc, call.headers['grpc-message'])\n"
     )

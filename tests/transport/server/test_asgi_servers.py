@@ -151,9 +151,9 @@ def test_a_large_body_is_read_whole(hosted: Hosted) -> None:
 
 def test_a_websocket_carries_streams(hosted: Hosted) -> None:
     address = f"ws://127.0.0.1:{hosted.port}/v1/ws"
-    with websockets.connect(address) as socket:
-        socket.send(json.dumps({"type": "start", "stream_id": "a", "flow": "chat", "prompt": "x"}))
+    with websockets.connect(address) as channel:
+        channel.send(json.dumps({"type": "start", "stream_id": "a", "flow": "chat", "prompt": "x"}))
         frames = []
         while not frames or frames[-1]["type"] != "end":
-            frames.append(json.loads(socket.recv(PATIENCE_S)))
+            frames.append(json.loads(channel.recv(PATIENCE_S)))
     assert "".join(frame.get("text", "") for frame in frames) == "one two three"

@@ -124,6 +124,11 @@ impl Readiness {
         self.state.flags.load(Ordering::Acquire) & READ_CLOSED != 0
     }
 
+    /// Whether a write may succeed.
+    pub fn is_writable(&self) -> bool {
+        self.is_ready(Interest::Write)
+    }
+
     /// Whether nothing can be sent any more.
     pub fn is_broken(&self) -> bool {
         self.state.flags.load(Ordering::Acquire) & BROKEN != 0

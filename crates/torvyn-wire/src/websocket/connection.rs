@@ -115,7 +115,7 @@ impl WebSocket {
             }
             // Even an empty part of a buffer would keep it.
             self.part = Bytes::new();
-            self.part = match self.in_flight.answer.take(context) {
+            self.part = match self.in_flight.answer.take(context, false) {
                 Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Poll::Ready(Some(Err(aborted))) => return Poll::Ready(Err(io::Error::other(aborted))),
                 Poll::Ready(None) => break,

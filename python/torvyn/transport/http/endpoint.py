@@ -30,7 +30,7 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 class HttpEndpoint:
     def __init__(
         self,
-        router: routes.Router,
+        router: routes.Router | routes.NoRoutes,
         errors: ErrorReporter,
         host_check: HostCheck,
         authenticator: Authenticator,

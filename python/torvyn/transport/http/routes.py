@@ -73,6 +73,16 @@ def is_for_admins(path: str) -> bool:
     return path in _FOR_ADMINS
 
 
+class NoRoutes:
+    """The table of the port for gRPC."""
+
+    def find(self, exchange: HttpExchange) -> tuple[str, Handler]:
+        if exchange.headers.get("content-type", "").startswith("application/grpc"):
+            raise grpc_refused()
+        message = "this port serves gRPC only"
+        raise Rejection(404, "transport.route-unknown", message, hint="HTTP is at `port`")
+
+
 def is_public(path: str) -> bool:
     """Whether it needs no API key: health, and the page that asks for the key."""
     return path in _PUBLIC or path.startswith(page.ASSETS)

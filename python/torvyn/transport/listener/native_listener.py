@@ -36,15 +36,22 @@ _WARN_S: Final = 10.0
 
 class NativeListener:
     def __init__(
-        self, application: Application, sock: socket.socket, certificate: Certificate | None
+        self,
+        application: Application,
+        sock: socket.socket,
+        certificate: Certificate | None,
+        *,
+        is_for_grpc: bool = False,
     ) -> None:
+        """`is_for_grpc`: it serves gRPC only, beside another one."""
         self._application = application
+        self._is_for_grpc = is_for_grpc
+        self._http = application.http_at_grpc_port if is_for_grpc else application.http
         self._exchanges: dict[int, NativeExchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._warned_at_s = -_WARN_S
         pem = None if certificate is None else certificate.read()
         self._wire = WireServer(sock.detach(), **_options(application.settings), tls=pem)
-        application.connection_metrics = self._connection_metrics
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -77,10 +84,10 @@ class NativeListener:
         """Raises when the wire fails as a whole."""
         await asyncio.shield(self._failed)
 
-    def _connection_metrics(self) -> dict[str, int]:
-        names = ("", "_with_key", "_evicted_total", "_refused_total")
-        counts = zip(names, self._wire.counts(), strict=True)
-        return {f"torvyn_connections{name}": count for name, count in counts}
+    def counts(self) -> tuple[int, int, int, int]:
+        """Connections that are open, that brought a valid key, that were closed to make room, that
+        found no room."""
+        return self._wire.counts()
 
     def _turn(self) -> None:
         try:
@@ -100,7 +107,7 @@ class NativeListener:
     def _begin(self, native: WireExchange) -> None:
         application = self._application
         exchange: NativeExchange
-        if native.is_websocket:
+        if native.is_websocket and not self._is_for_grpc:
             # Its streams are traced one by one.
             exchange = NativeExchange(native)
             handling = application.websocket.handle(NativeSocket(exchange))
@@ -109,7 +116,7 @@ class NativeListener:
             handling = application.grpc.handle(exchange)
         else:
             exchange = NativeExchange(native, application.sample_rate)
-            handling = application.http.handle(exchange)
+            handling = self._http.handle(exchange)
         self._exchanges[native.id] = exchange
         task = self._loop.create_task(self._handle(native.id, exchange, handling))
         self._tasks.add(task)

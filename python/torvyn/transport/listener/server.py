@@ -47,7 +47,8 @@ class Server:
             application.grpc.load()
             sock = listen_for_grpc(settings, settings.grpc_port)
             self.grpc_address = _address(sock)
-            self._grpc_listener = NativeListener(application, sock, certificate)
+            self._grpc_listener = NativeListener(application, sock, certificate, is_for_grpc=True)
+        application.connection_metrics = self._connection_metrics
 
     async def __aenter__(self) -> Self:
         self._listener.start()
@@ -90,6 +91,15 @@ class Server:
             self._listener.use_certificate(certificate)
             if self._grpc_listener is not None:
                 self._grpc_listener.use_certificate(certificate)
+
+    def _connection_metrics(self) -> dict[str, int]:
+        """Of both ports together."""
+        names = ("", "_with_key", "_evicted_total", "_refused_total")
+        counts = [self._listener.counts()]
+        if self._grpc_listener is not None:
+            counts.append(self._grpc_listener.counts())
+        sums = map(sum, zip(*counts, strict=True))
+        return {f"torvyn_connections{name}": n for name, n in zip(names, sums, strict=True)}
 
     async def wait_failed(self) -> None:
         """Returns, or raises, when the listener ends by itself."""

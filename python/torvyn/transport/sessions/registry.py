@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.transport")
 
-_WHOLE_SHARES: Final = 64
+_WHOLE_SHARES: Final = 32
 """How many sessions may keep `session_bytes`; among more, each keeps less."""
 _LEAST_BYTES: Final = 4 * KiB
 
