@@ -42,8 +42,8 @@ METHOD = """\
 Latency: {streams} streams of {rate:g} tokens per second each for {seconds} s, {beside:,} others
 open beside them, the server on one core, the reader on the other; from the engine's `yield` to the
 reader's `recv`, through a block-list. Percentiles of all tokens of a round except its first second,
-medians of {rounds} rounds. Memory: {open:,} streams whose engines have not emitted a token yet; the growth of the
-server's resident set per stream, after two hundred other streams have ended."""
+medians of {rounds} rounds. Memory: {open:,} streams whose engines have not emitted a token yet; the
+growth of the server's resident set per stream, after two hundred other streams have ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
