@@ -877,9 +877,21 @@ class WireClient:
 @final
 class DirectText:
     """Where text goes in native code, and what was counted on the way. `clock_s` is the time now,
-    by the clock of the times that `take` returns."""
+    by the clock of the times that `take` returns. Texts are sent together up to those limits."""
 
-    def __new__(cls, exchange: WireExchange, encoder: FrameEncoder, clock_s: float) -> Self: ...
+    def __new__(
+        cls,
+        exchange: WireExchange,
+        encoder: FrameEncoder,
+        clock_s: float,
+        most_texts: int,
+        most_bytes: int,
+    ) -> Self: ...
+    def put(self, text: str, flow: NativeFlow | None) -> int:
+        """Puts text through the flow. 0: not taken; 1: kept until `flush`; 2: the same, and it is
+        time to flush; 3: what left the flow is for Python."""
+    def flush(self) -> bool:
+        """Sends what was kept. False: the client has left, or must be waited for."""
     def take(self) -> tuple[int, list[float], list[Element] | None]:
         """Since the last call: the tokens, when text was delivered, and what left the flow, if that
         is for Python."""

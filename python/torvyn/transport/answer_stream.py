@@ -100,11 +100,13 @@ class AnswerStream(Call):
         return self._tap
 
     def direct_text(self) -> DirectText | None:
-        """Where new text may go in native code, unless an observer reads it as well."""
-        if self._tap is not None or self.is_ending:
+        """Where new text may go in native code, unless an observer reads it as well, or something
+        has to be sent before."""
+        if self._tap is not None or self.is_ending or self._texts or self._frames:
             return None
         if self.sender.direct is None:
-            self.sender.direct = self.wire.direct_text(self._encoder)
+            limits = (self.settings.chunk_tokens, self.settings.chunk_bytes)
+            self.sender.direct = self.wire.direct_text(self._encoder, *limits)
         return self.sender.direct
 
     def leave(self) -> None:
@@ -187,7 +189,10 @@ class AnswerStream(Call):
             texts.clear()
             return self.sender.send(self._post_text, text, *self._text_of)
         if not texts and not self._frames:
-            rest = None if self.sender.direct is None else self.wire.wait_for_room()
+            direct = self.sender.direct
+            if direct is None or direct.flush():
+                return None
+            rest = self.wire.wait_for_room()
             return None if rest is None else self.sender.wait_for(rest)
         return self.sender.send(self.wire.post, self._take_frames())
 

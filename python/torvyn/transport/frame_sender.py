@@ -38,7 +38,6 @@ class FrameSender:
         "_time",
         "_timer",
         "_wire",
-        "chunks",
         "direct",
         "is_cut",
         "is_left",
@@ -65,8 +64,6 @@ class FrameSender:
         self.is_cut = False
         self.is_over = False
         """The last chunk was sent; no heartbeat may follow."""
-        self.chunks = 0
-        """Chunks sent, with the first and the last one; not those of native code."""
         self.direct: DirectText | None = None
         """Sends text in native code beside it."""
 
@@ -101,7 +98,6 @@ class FrameSender:
         `post` is the wire's, or a function of `Wire.text_poster`."""
         if self.is_left:
             return None
-        self.chunks += 1
         self._last_s = self._time()
         try:
             rest = post(*what)
@@ -124,7 +120,6 @@ class FrameSender:
         if self.is_left or self.is_over or not frames:
             return
         self.is_over = is_last
-        self.chunks += 1
         self._last_s = self._time()
         self._start_wait()
         try:

@@ -73,8 +73,11 @@ class Wire(ABC):
         """A function that encodes new text and posts it, for the answer of that encoder."""
         return lambda text, index, kind: self.post((encoder.text(text, index, kind),))
 
-    def direct_text(self, encoder: Encoder | ProtoEncoder) -> DirectText | None:
-        """The way of new text to the client in native code, where the transport has one."""
+    def direct_text(
+        self, encoder: Encoder | ProtoEncoder, most_texts: int, most_bytes: int
+    ) -> DirectText | None:
+        """The way of new text to the client in native code, where the transport has one. Texts are
+        sent together up to those limits."""
         return None
 
     def wait_for_room(self) -> Awaitable[None] | None:
@@ -119,9 +122,11 @@ class HttpWire(Wire):
         assert isinstance(encoder, Encoder)
         return self.exchange.text_poster(encoder)
 
-    def direct_text(self, encoder: Encoder | ProtoEncoder) -> DirectText | None:
+    def direct_text(
+        self, encoder: Encoder | ProtoEncoder, most_texts: int, most_bytes: int
+    ) -> DirectText | None:
         assert isinstance(encoder, Encoder)
-        return self.exchange.direct_text(encoder)
+        return self.exchange.direct_text(encoder, most_texts, most_bytes)
 
     def wait_for_room(self) -> Awaitable[None] | None:
         return self.exchange.wait_for_room()

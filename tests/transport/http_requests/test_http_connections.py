@@ -90,7 +90,7 @@ def test_a_client_that_never_reads_costs_little_and_is_cut() -> None:
 
 
 def is_full(call: Any) -> bool:
-    return bool(call.sender._sending and call.sender.chunks > 3)
+    return bool(call.sender._sending and call.answer.usage.completion_tokens > 3)
 
 
 def test_a_stop_while_the_wire_is_full_loses_nothing() -> None:

@@ -1,13 +1,13 @@
-//! The direct path of text: from a reply through a flow into the answer to a client, without a step in Python.
+//! The direct path of text: from a reply, or from an engine in Python, through a flow into the answer to a client.
 //!
-//! It takes chunks with text of the only choice and nothing else. At anything else it hands over to Python, with
-//! everything that it has counted, and waits until it is armed again.
+//! From a reply it takes chunks with text of the only choice and nothing else. At anything else it hands over to Python,
+//! with everything that it has counted, and waits until it is armed again. An engine in Python puts its text in one call.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyString};
 use torvyn_wire::bytes::Bytes;
 
 use super::lock;
@@ -20,6 +20,14 @@ use crate::wire::frames::{FrameEncoder, Line};
 /// Python collects the times of delivery after so many.
 const MOST_TIMES: usize = 512;
 
+/// How a text of `put` has fared.
+const NOT_TAKEN: u8 = 0;
+const KEPT: u8 = 1;
+/// It is time to flush.
+const DUE: u8 = 2;
+/// What left the flow is for Python.
+const FOR_PYTHON: u8 = 3;
+
 #[derive(Default)]
 struct Counts {
     tokens: u64,
@@ -28,6 +36,9 @@ struct Counts {
     outputs: Option<Py<PyList>>,
     sent_at: Option<Instant>,
     is_closed: bool,
+    /// Text that was put and not sent, and from how many texts.
+    kept: String,
+    kept_texts: usize,
 }
 
 /// Where the text goes, and what was counted on the way.
@@ -38,15 +49,62 @@ pub struct DirectText {
     counts: Mutex<Counts>,
     began: Instant,
     clock_s: f64,
+    /// So many texts or bytes are sent together at most.
+    most_texts: usize,
+    most_bytes: usize,
 }
 
 #[pymethods]
 impl DirectText {
     /// `clock_s` is the time now, by the clock of the times that `take` returns.
     #[new]
-    fn new(exchange: Py<WireExchange>, encoder: &FrameEncoder, clock_s: f64) -> Self {
+    fn new(
+        exchange: Py<WireExchange>,
+        encoder: &FrameEncoder,
+        clock_s: f64,
+        most_texts: usize,
+        most_bytes: usize,
+    ) -> Self {
         let (line, began) = (encoder.line.clone(), Instant::now());
-        Self { exchange, line, counts: Mutex::default(), began, clock_s }
+        Self { exchange, line, counts: Mutex::default(), began, clock_s, most_texts, most_bytes }
+    }
+
+    /// Puts a text of the only choice through the flow. What leaves it is kept until `flush`.
+    #[pyo3(signature = (text, flow))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        text: &Bound<'_, PyString>,
+        flow: Option<&Bound<'_, NativeFlow>>,
+    ) -> PyResult<u8> {
+        let Ok(text) = text.to_str() else { return Ok(NOT_TAKEN) };
+        if self.is_closed() {
+            return Ok(NOT_TAKEN);
+        }
+        let Some(flow) = flow else { return Ok(self.keep(text, 1)) };
+        // Without a lock: the flow may let other threads of Python run.
+        let mut feed = TextFeed::new(flow.get());
+        if !feed.put(py, text) {
+            return Ok(NOT_TAKEN);
+        }
+        feed.run(py);
+        let mut out = String::with_capacity(text.len());
+        if let Some(count) = feed.append_to(py, &mut out)? {
+            return Ok(self.keep(&out, count));
+        }
+        self.flush();
+        lock(&self.counts).outputs = Some(feed.into_elements(py)?.unbind());
+        Ok(FOR_PYTHON)
+    }
+
+    /// Sends what was kept. False: the client has left, or must be waited for.
+    fn flush(&self) -> bool {
+        let text = {
+            let mut counts = lock(&self.counts);
+            counts.kept_texts = 0;
+            std::mem::take(&mut counts.kept)
+        };
+        text.is_empty() || self.send(&text)
     }
 
     /// Since the last call: the tokens, when text was delivered, and what left the flow, if that is for Python.
@@ -57,6 +115,7 @@ impl DirectText {
 
     /// From now on, all text goes to Python.
     fn close(&self) {
+        self.flush();
         lock(&self.counts).is_closed = true;
     }
 
@@ -70,6 +129,16 @@ impl DirectText {
 impl DirectText {
     pub fn is_closed(&self) -> bool {
         lock(&self.counts).is_closed
+    }
+
+    fn keep(&self, text: &str, texts: usize) -> u8 {
+        self.count(0, texts);
+        let mut counts = lock(&self.counts);
+        counts.kept.push_str(text);
+        counts.kept_texts += texts;
+        let is_first = counts.sent_at.is_none() && !counts.kept.is_empty();
+        let is_full = counts.kept_texts >= self.most_texts || counts.kept.len() >= self.most_bytes;
+        if is_first || is_full || counts.times_s.len() >= MOST_TIMES { DUE } else { KEPT }
     }
 
     fn count(&self, tokens: u64, deliveries: usize) -> bool {

@@ -1,9 +1,10 @@
-"""The direct path: plain text of an upstream reaches the client without a step in Python.
+"""The direct path: plain text reaches the client in native code, through the guards.
 
-An engine that reads its upstream natively arms the path each time it is about to wait. From then on
-native code parses chunks, feeds the guards and writes frames, as long as chunks are text of the
-only choice and nothing else. Anything else ends the path until it is armed again: what was counted
-is taken over here, and the engine goes on as if there were no such path.
+The text of an engine in Python is put in one call: guard, frame and outbox. An engine that reads
+its upstream natively arms the path each time it is about to wait. From then on native code parses
+chunks, feeds the guards and writes frames, as long as chunks are text of the only choice and
+nothing else. Anything else ends the path until it is armed again: what was counted is taken over
+here, and the engine goes on as if there were no such path.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from torvyn._native import DirectText
 from torvyn.engine.delta import Piece
 
 if TYPE_CHECKING:
-    from torvyn._native import ChunkParser, WireReply
+    from torvyn._native import ChunkParser, NativeFlow, WireReply
     from torvyn.engine.answer.answer_flows import AnswerFlows
     from torvyn.engine.answer.response import Response
     from torvyn.engine.timing import Timing
 
 __all__ = ["DirectPath", "DirectText", "Offer"]
 
+_KEPT, _DUE, _FOR_PYTHON = 1, 2, 3
 Offer = Callable[[], DirectText | None]
 """Where text may go, unless the reader has to see it."""
 
@@ -29,7 +31,18 @@ Offer = Callable[[], DirectText | None]
 class DirectPath:
     """The path of one run, for one choice without log probabilities."""
 
-    __slots__ = ("_flows", "_offer", "_outputs", "_reply", "_response", "_text", "_timing")
+    __slots__ = (
+        "_flow",
+        "_flows",
+        "_is_open",
+        "_offer",
+        "_outputs",
+        "_reply",
+        "_response",
+        "_text",
+        "_timing",
+        "is_due",
+    )
 
     def __init__(
         self, offer: Offer, response: Response, flows: AnswerFlows | None, timing: Timing
@@ -41,23 +54,68 @@ class DirectPath:
         self._text: DirectText | None = None
         self._reply: WireReply | None = None
         self._outputs: list[Any] | None = None
+        self._flow: NativeFlow | None = None
+        self._is_open = False
+        """Whether text may be put; every ordinary step closes it."""
+        self.is_due = False
+        """It is time to flush what was put."""
 
     def arm(self, parser: ChunkParser, reply: WireReply) -> None:
         """Call it before the engine waits for the reply."""
+        if self._response.choices[0].is_plain and self._open():
+            assert self._text is not None
+            self._reply = reply
+            reply.arm(self._text, parser, self._flow)
+
+    def _open(self) -> bool:
+        """Finds the ends of the path; False if text may not take it."""
         flows, offer = self._flows, self._offer
-        if offer is None or not self._response.choices[0].is_plain:
-            return
-        flow = None if flows is None else flows.direct_flow
-        if flows is not None and flow is None:
-            return
-        if (text := offer()) is not None:
-            self._text, self._reply = text, reply
-            reply.arm(text, parser, flow)
+        if offer is None:
+            return False
+        self._flow = None if flows is None else flows.direct_flow
+        if flows is not None and self._flow is None:
+            return False
+        text = offer()
+        if text is not None:
+            self._text = text
+        return text is not None
+
+    def put(self, text: str) -> Sequence[Piece] | None:
+        """Puts a text that was counted; None: it must take the ordinary path. What is returned
+        takes the ordinary path from here."""
+        if not self._is_open:
+            if self._reply is not None or not self._open():
+                return None
+            self._is_open = True
+        assert self._text is not None
+        fared = self._text.put(text, self._flow)
+        if fared == _KEPT:
+            return ()
+        self.is_due = fared == _DUE
+        if self.is_due:
+            return ()
+        self._is_open = False
+        return self.absorb() if fared == _FOR_PYTHON else None
+
+    def takes_due(self) -> bool:
+        """Whether it is time to flush; False when it is asked again."""
+        is_due, self.is_due = self.is_due, False
+        if is_due:
+            self.count()
+        return is_due
+
+    def flush(self) -> None:
+        """Before a step that takes the ordinary path."""
+        if self._is_open:
+            assert self._text is not None
+            self._is_open = False
+            self._text.flush()
 
     def disarm(self) -> None:
         """What arrives next takes the ordinary path."""
         if self._reply is not None:
             self._reply.disarm()
+        self.flush()
         self.count()
 
     def count(self) -> None:

@@ -119,10 +119,10 @@ class EngineRun:
     async def push(self, reader: Reader) -> None:
         """Gives every piece to the reader, then raises the error of the engine or of a flow."""
         add, delivered = reader.add, self.timing.delivered
-        self._offer_direct(reader)
+        direct = self._offer_direct(reader)
         async with contextlib.aclosing(self._batches()) as batches:
             async for batch in batches:
-                is_due = False
+                is_due = direct is not None and direct.takes_due()
                 for piece in batch:
                     if isinstance(piece, str) or piece.text or piece.call is not None:
                         delivered()
@@ -132,13 +132,14 @@ class EngineRun:
                     await sending
                     self._set_task(asyncio.current_task(self._loop))
 
-    def _offer_direct(self, reader: Reader) -> None:
+    def _offer_direct(self, reader: Reader) -> DirectPath | None:
         offer, request = getattr(reader, "direct_text", None), self.request
         is_simple = request.n == 1 and not request.logprobs and self._offload is None
         if offer is not None and is_simple and self.timing.is_of(time.perf_counter):
             from torvyn.engine.answer.direct_path import DirectPath
 
             self.direct = DirectPath(offer, self.response, self.inline_flows, self.timing)
+        return self.direct
 
     def count_direct(self) -> None:
         """Takes over what the direct path has counted."""
@@ -175,16 +176,15 @@ class EngineRun:
         async with Outcome(self) as outcome:
             self.task = asyncio.current_task(self._loop)
             async for step in steps:
-                early = () if direct is None else direct.absorb()
                 pieces = response.pieces(step)
-                if flows is not None:
+                if direct is not None:
+                    pieces = self._put(direct, pieces)
+                elif flows is not None:
                     pieces = flows.feed(pieces)
-                if early:
-                    pieces = [*early, *pieces]
                 is_cut = response.is_cut or (flows is not None and flows.is_cut)
                 if is_cut:
                     await self.close_steps()
-                if pieces:
+                if pieces or (direct is not None and direct.is_due):
                     yield pieces
                 if is_cut or self.is_interrupted:
                     break
@@ -194,6 +194,18 @@ class EngineRun:
         yield outcome.pieces
         if outcome.failure is not None:
             raise outcome.failure
+
+    def _put(self, direct: DirectPath, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Gives plain text to the direct path; returns what takes the ordinary one."""
+        if len(pieces) == 1 and isinstance(piece := pieces[0], str):
+            rest = direct.put(piece)
+            if rest is not None:
+                return rest
+        direct.flush()
+        early, flows = direct.absorb(), self.inline_flows
+        if flows is not None:
+            pieces = flows.feed(pieces)
+        return [*early, *pieces] if early else pieces
 
     def interrupt(self, reason: FinishReason = "cancelled") -> None:
         """Ends it. From any thread, at any time and any number of times; the first reason counts.

@@ -115,8 +115,9 @@ class HttpExchange(ABC):
         """A function that encodes new text and posts it."""
         return lambda text, index, kind: self.post(encoder.text(text, index, kind))
 
-    def direct_text(self, encoder: Encoder) -> DirectText | None:
-        """The way of new text to the client in native code, where the server below has one."""
+    def direct_text(self, encoder: Encoder, most_texts: int, most_bytes: int) -> DirectText | None:
+        """The way of new text to the client in native code, where the server below has one. Texts
+        are sent together up to those limits."""
         return None
 
     def wait_for_room(self) -> Awaitable[None] | None:

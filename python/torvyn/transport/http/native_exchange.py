@@ -110,8 +110,8 @@ class NativeExchange(HttpExchange):
 
         return post
 
-    def direct_text(self, encoder: Encoder) -> DirectText:
-        return DirectText(self._native, encoder, time.perf_counter())
+    def direct_text(self, encoder: Encoder, most_texts: int, most_bytes: int) -> DirectText:
+        return DirectText(self._native, encoder, time.perf_counter(), most_texts, most_bytes)
 
     def wait_for_room(self) -> Awaitable[None] | None:
         return None if self._native.has_room else self._wait_for_room()

@@ -1,0 +1,86 @@
+"""What a client and an operator see of an answer, whichever path its text took."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from live_server import Served, wait_for
+
+import torvyn
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.transport.answer_stream import AnswerStream
+
+WORDS = {"words": ["bad", "worse"], "mode": "stream"}
+GUARDS: dict[str, Callable[[], torvyn.Flow] | None] = {
+    "none": None,
+    "replace": lambda: torvyn.Flow(Blocklist({**WORDS, "action": "replace"})),
+    "block": lambda: torvyn.Flow(Blocklist({**WORDS, "action": "block"})),
+}
+
+
+def frames_of(server: Served, **body: Any) -> list[dict[str, Any]]:
+    data = json.dumps({"prompt": "x", **body}).encode()
+    asked = urllib.request.Request(f"{server.url}/v1/streams", data)
+    with urllib.request.urlopen(asked, timeout=20) as answer:
+        lines = [line[6:] for line in answer if line.startswith(b"data: ")]
+    return [json.loads(line) for line in lines]
+
+
+OWN = ("seq", "timing", "id", "created")
+"""What differs between any two answers."""
+
+
+def seen(frames: list[dict[str, Any]], is_cut: bool) -> list[Any]:
+    """What a client sees, however the text was cut into frames."""
+    out: list[Any] = []
+    for whole in frames:
+        frame = {key: value for key, value in whole.items() if key not in OWN}
+        if is_cut:
+            frame.pop("usage", None)
+        last = out[-1] if out else {}
+        if frame.get("text") and last.get("text") and _about(last) == _about(frame):
+            last["text"] += frame["text"]
+        else:
+            out.append(frame)
+    return out
+
+
+def _about(frame: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in frame.items() if key != "text"}
+
+
+COUNTS = ("received", "passed", "filtered", "failed", "absorbed", "unread", "emitted", "matches")
+
+
+def account(server: Served, frames: list[dict[str, Any]]) -> Any:
+    """What the flows of an answer have counted."""
+    wait_for(lambda: not server.application.running.calls)
+    with urllib.request.urlopen(f"{server.url}/flows/{frames[0]['id']}", timeout=20) as answer:
+        told = json.load(answer)
+    nodes = [node for flow in told["flows"] for node in flow["nodes"].values()]
+    return told["completion_tokens"], [{name: node[name] for name in COUNTS} for node in nodes]
+
+
+def on_both_paths(
+    monkeypatch: pytest.MonkeyPatch,
+    serve: Callable[[], AbstractContextManager[Served]],
+    guard: str,
+    **body: Any,
+) -> list[Any]:
+    """What is seen and counted on the direct path and on the ordinary one."""
+    outcomes = []
+    for is_direct in (True, False):
+        with monkeypatch.context() as patch, serve() as server:
+            if not is_direct:
+                patch.setattr(AnswerStream, "direct_text", lambda self: None)
+            frames = frames_of(server, **body)
+            # What is counted before a cut depends on what arrives together.
+            is_cut = guard == "block" or "stop" in body
+            counts = None if is_cut else account(server, frames)
+            outcomes.append((seen(frames, is_cut), counts))
+    return outcomes
