@@ -167,7 +167,11 @@ class Connection:
 
 class Backoff:
     """Delays that grow from 0.5 s to 60 s, with full jitter: devices that lost the same server do
-    not all come back at once. There is no last try."""
+    not all come back at once. There is no last try.
+
+    No delay is longer than those before it together, so a server that was away for three seconds
+    is found again within three more. With delays that merely double, some draws of small delays
+    would be followed by a wait of half a minute."""
 
     def __init__(
         self,
@@ -178,14 +182,14 @@ class Backoff:
         self._first_s = first_s
         self._longest_s = longest_s
         self._random = random
-        self._tries = 0
+        self._waited_s = 0.0
 
     def reset(self) -> None:
         """Forgets the failures, because something has worked."""
-        self._tries = 0
+        self._waited_s = 0.0
 
     def next_delay_s(self, at_least_s: float = 0.0) -> float:
         """How long to wait before the next try. `at_least_s` is what the other side asks for."""
-        limit_s = min(self._longest_s, self._first_s * 2.0 ** min(self._tries, 32))
-        self._tries += 1
-        return at_least_s + self._random() * limit_s
+        delay_s = self._random() * min(self._longest_s, max(self._first_s, self._waited_s))
+        self._waited_s += delay_s
+        return at_least_s + delay_s
