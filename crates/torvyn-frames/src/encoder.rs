@@ -4,10 +4,11 @@
 //! last block of a frame carries its id, so a client that was cut off inside a frame gets the whole frame again. Events
 //! of OpenAI have no ids: those answers cannot be resumed, and some clients take every block to begin with `data:`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::escape::{count, escape, number, optional, quoted};
 use crate::frame::{Call, Dialect, Failure, Finish, Framing, Identity, Kind, Usage};
+use crate::numbers::Numbers;
 use crate::openai::Template;
 
 pub const VERSION: u64 = 1;
@@ -23,7 +24,7 @@ pub struct Encoder {
     pub(crate) open: Vec<u8>,
     choices: Vec<Choice>,
     pub(crate) chunk: Template,
-    seq: AtomicU64,
+    numbers: Numbers,
     pub(crate) has_failed: AtomicBool,
 }
 
@@ -63,7 +64,7 @@ impl Encoder {
             open,
             chunk,
             identity,
-            seq: AtomicU64::new(0),
+            numbers: Numbers::default(),
             has_failed: AtomicBool::new(false),
         }
     }
@@ -74,18 +75,12 @@ impl Encoder {
 
     /// The next number, or the given one; counting continues from there.
     pub fn number(&self, seq: Option<u64>) -> u64 {
-        match seq {
-            Some(seq) => {
-                self.seq.store(seq, Ordering::Relaxed);
-                seq
-            }
-            None => self.seq.fetch_add(1, Ordering::Relaxed) + 1,
-        }
+        self.numbers.number(seq)
     }
 
     /// The number of the last frame.
     pub fn last(&self) -> u64 {
-        self.seq.load(Ordering::Relaxed)
+        self.numbers.last()
     }
 
     #[inline]

@@ -1,8 +1,10 @@
 //! Unix time less the flow's own time. A gateway often learns the time only after it has started: then the clock is
 //! set, and elements that were written before have the time of the old clock.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use crate::edge_log::locked;
 
 /// The offset with which elements of this run were written before a step of the clock.
 struct Earlier {
@@ -29,7 +31,7 @@ impl ClockOffset {
         if !self.is_stepped.load(Ordering::Acquire) {
             return self.now_ns();
         }
-        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = locked(&self.earlier);
         let found = earlier.iter().find(|each| (each.from..each.before).contains(&sequence));
         found.map_or_else(|| self.now_ns(), |each| each.offset_ns)
     }
@@ -41,7 +43,7 @@ impl ClockOffset {
 
     /// The clock was set. `from` is the first element of this run, `next` the first one that comes after the step.
     pub fn step(&self, from: u64, next: u64, offset_ns: i64) {
-        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut earlier = locked(&self.earlier);
         let from = earlier.last().map_or(from, |last| last.before);
         earlier.push(Earlier { from, before: next, offset_ns: self.now_ns() });
         self.current_ns.store(offset_ns, Ordering::Relaxed);

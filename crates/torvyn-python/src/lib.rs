@@ -11,6 +11,7 @@ mod enums;
 mod error;
 mod flow;
 mod interpreter;
+mod lock;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod server;

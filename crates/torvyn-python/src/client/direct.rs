@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_wire::bytes::Bytes;
 
-use super::lock;
 use crate::flow::NativeFlow;
 use crate::flow::feed::TextFeed;
+use crate::lock::lock;
 use crate::server::exchange::WireExchange;
 use crate::wire::events::{ChunkParser, Part};
 use crate::wire::frames::{FrameEncoder, Line};

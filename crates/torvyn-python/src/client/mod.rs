@@ -5,18 +5,20 @@ pub mod reply;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use torvyn_wire::bytes::Bytes;
-use torvyn_wire::http::header::{HeaderName, HeaderValue};
-use torvyn_wire::http::{HeaderMap, Method, Request, Uri};
+use torvyn_wire::http::{Method, Request, Uri};
 use torvyn_wire::{Client, ClientOptions, Full, Origin, client_config};
 
 use reply::{Reply, WireReply};
+
+use crate::lock::lock;
+use crate::wire::headers::{header_map, invalid};
 
 /// Shared with the replies, which run it when they are read or given up.
 pub struct DrivenClient {
@@ -40,10 +42,6 @@ impl DrivenClient {
         }
         made
     }
-}
-
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[pyclass(frozen, module = "torvyn._native")]
@@ -106,7 +104,7 @@ impl WireClient {
         let mut request = Request::new(Full::new(Bytes::copy_from_slice(body)));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = path.parse::<Uri>().map_err(invalid)?;
-        *request.headers_mut() = header_map(&headers)?;
+        *request.headers_mut() = header_map(&headers, |value| value.as_bytes().into())?;
         let reply = Reply::new(self.driven.woken.clone());
         let origin = Origin { is_tls, host, port };
         let call = self.driven.after(|client| client.send(origin, addresses, request, reply.clone()));
@@ -129,17 +127,4 @@ impl WireClient {
     fn close(&self) {
         self.driven.after(Client::close);
     }
-}
-
-fn header_map(pairs: &[(String, String)]) -> PyResult<HeaderMap> {
-    let mut map = HeaderMap::with_capacity(pairs.len());
-    for (name, value) in pairs {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(invalid)?;
-        map.append(name, HeaderValue::from_bytes(value.as_bytes()).map_err(invalid)?);
-    }
-    Ok(map)
-}
-
-fn invalid(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }

@@ -9,10 +9,12 @@ use torvyn_wire::bytes::Bytes;
 use torvyn_wire::http::response::Parts;
 use torvyn_wire::{ClientCall, ClientError, Receiver};
 
+use super::DrivenClient;
 use super::direct::{Armed, DirectText};
-use super::{DrivenClient, lock};
 use crate::flow::NativeFlow;
+use crate::lock::lock;
 use crate::wire::events::ChunkParser;
+use crate::wire::headers::from_latin1;
 
 /// What may wait to be read before the connection waits, too.
 const MOST_WAITING_BYTES: usize = 64 * 1024;
@@ -156,8 +158,7 @@ impl WireReply {
         if let Some(head) = &lock(&self.reply.state).head {
             for name in head.headers.keys() {
                 let value = head.headers.get(name).map_or(&b""[..], |value| value.as_bytes());
-                let text: String = value.iter().map(|byte| char::from(*byte)).collect();
-                headers.set_item(PyString::new(py, name.as_str()), text)?;
+                headers.set_item(PyString::new(py, name.as_str()), from_latin1(value))?;
             }
         }
         Ok(headers)

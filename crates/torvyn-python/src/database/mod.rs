@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -19,6 +19,7 @@ use rusqlite::{Connection, Error, MAIN_DB, OpenFlags, ffi};
 
 use crate::database::value::{Input, Output};
 use crate::interpreter;
+use crate::lock::lock;
 
 /// Prepared statements that are kept: more than the store has.
 const STATEMENTS: usize = 64;
@@ -116,14 +117,14 @@ impl Database {
 
     /// Rolls back what is not committed.
     fn close(&self, py: Python<'_>) {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let connection = lock(&self.connection).take();
         interpreter::detached(py, move || drop(connection));
     }
 }
 
 impl Database {
     fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = lock(&self.connection);
         match &*connection {
             Some(connection) => work(connection),
             None => {
@@ -141,7 +142,7 @@ impl Database {
     }
 
     fn write_mark(&self, mark: &[u8]) {
-        let mut file = self.mark_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.mark_file);
         if let (None, Some(path)) = (&*file, &self.mark) {
             *file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).ok();
         }

@@ -4,7 +4,7 @@
 //! element. A batch that the component keeps gets objects of its own when the call ends.
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread::ThreadId;
 
 use pyo3::exceptions::{PyIndexError, PyRuntimeError};
@@ -16,6 +16,7 @@ use torvyn_stream::{Batch, Element};
 use crate::element::convert::{NodeContext, companion};
 use crate::element::foreign::object;
 use crate::element::{Data, PyElement};
+use crate::lock::lock;
 use crate::symbols::Symbols;
 
 /// Slots of a queue that are lent for one call.
@@ -69,7 +70,7 @@ impl PyBatch {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The loan, or the objects. The lock is not held while Python code may run.

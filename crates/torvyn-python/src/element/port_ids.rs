@@ -1,16 +1,18 @@
 //! Port names as small numbers, so that an output carries its port without a string. Ids start at 1 and are never freed.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use torvyn_stream::Delivery;
 
+use crate::lock::lock;
+
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The id of a port name, the same for every node of the process.
 pub fn port_id(name: &str) -> PyResult<u16> {
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = lock(&NAMES);
     let at = match names.iter().position(|known| known == name) {
         Some(at) => at,
         None => {

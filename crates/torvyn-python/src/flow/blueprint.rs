@@ -1,7 +1,7 @@
 //! A linked Plan -> the reactor's blueprint: attributes of the Plan are read here, and nowhere else in native code.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ use crate::element::convert::NodeContext;
 use crate::element::port_ids::port_id;
 use crate::enums::{Priority, from_python};
 use crate::flow::port::Port;
+use crate::lock::lock;
 
 /// `torvyn.link.plan.Plan`, as far as the reactor needs it.
 #[derive(FromPyObject)]
@@ -157,7 +158,7 @@ fn worker_of(
         return Ok((Worker::offloaded(port.get().exchange.clone()), true));
     }
     if let Ok(native) = object.cast::<NativeStage>() {
-        let stage = native.get().stage.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stage = lock(&native.get().stage).take();
         let stage = stage.ok_or_else(|| PyValueError::new_err("a native stage can be used only once"))?;
         return Ok((Worker::Inline(stage), false));
     }

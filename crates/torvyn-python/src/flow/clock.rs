@@ -1,10 +1,12 @@
 //! The manual clock of the test kit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use pyo3::prelude::*;
 use torvyn_reactor::{Clock, Flow};
+
+use crate::lock::lock;
 
 #[pyclass(frozen, subclass, module = "torvyn._native")]
 pub struct ManualClock {
@@ -19,7 +21,7 @@ impl ManualClock {
     }
 
     pub fn watch(&self, flow: &Arc<Flow>) {
-        let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flows = lock(&self.flows);
         flows.retain(|flow| flow.strong_count() > 0);
         flows.push(Arc::downgrade(flow));
     }
@@ -40,7 +42,7 @@ impl ManualClock {
 
     fn advance_ns(&self, nanos: u64) {
         self.time_ns.fetch_add(nanos, Ordering::AcqRel);
-        let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let flows = lock(&self.flows).clone();
         flows.iter().filter_map(Weak::upgrade).for_each(|flow| flow.wake());
     }
 }

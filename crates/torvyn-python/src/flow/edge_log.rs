@@ -1,6 +1,6 @@
 //! The log of an edge that leaves the process, for its carrier in Python.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -12,6 +12,7 @@ use torvyn_stream::{ErrorKind, Foreign, Stage, StageError};
 use crate::element::convert::{attributes_of, component_error};
 use crate::element::foreign::{foreign, object};
 use crate::interpreter;
+use crate::lock::lock;
 use crate::symbols::Symbols;
 
 /// Decoding so much takes less time than to give the interpreter away and to get it back.
@@ -46,7 +47,7 @@ pub struct PyReceipts(Mutex<Receipts>);
 #[pymethods]
 impl PyReceipts {
     fn settle(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).settle();
+        lock(&self.0).settle();
     }
 }
 

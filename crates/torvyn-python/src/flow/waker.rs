@@ -1,10 +1,12 @@
 //! Wakes an event loop through one readable descriptor, for any number of flows and stages.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use torvyn_reactor::WakePipe;
 use torvyn_reactor::offload::Notify;
+
+use crate::lock::lock;
 
 #[derive(Debug)]
 struct Line {
@@ -19,7 +21,7 @@ struct TokenNotifier {
 
 impl Notify for TokenNotifier {
     fn notify(&self) {
-        self.line.ready.lock().unwrap_or_else(PoisonError::into_inner).push(self.token);
+        lock(&self.line.ready).push(self.token);
         self.line.signal.notify();
     }
 }
@@ -50,6 +52,6 @@ impl PyWaker {
     /// The tokens that were notified since the last call.
     fn take(&self) -> Vec<u64> {
         self.line.signal.clear();
-        std::mem::take(&mut *self.line.ready.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.line.ready))
     }
 }

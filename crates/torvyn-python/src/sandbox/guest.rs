@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -14,6 +14,7 @@ use torvyn_sandbox::{
 };
 
 use crate::component::native_stage::NativeStage;
+use crate::lock::lock;
 use crate::sandbox::guest_error;
 
 pub(super) fn seconds(value: f64) -> PyResult<Duration> {
@@ -78,7 +79,7 @@ impl SandboxGuest {
 
     /// The guest's state, while it is not part of a running flow; None if it has none.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let mut slot = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.instance_slot);
         let Some(instance) = slot.as_mut() else { return Ok(None) };
         let state = py.detach(|| instance.snapshot(&self.printer)).map_err(guest_error)?;
         Ok(state.map(|state| PyBytes::new(py, &state)))
@@ -86,14 +87,14 @@ impl SandboxGuest {
 
     /// Gives the guest a state, before its flow starts.
     fn restore(&self, py: Python<'_>, state: Vec<u8>) -> PyResult<()> {
-        let mut slot = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.instance_slot);
         let Some(instance) = slot.as_mut() else { return Ok(()) };
         py.detach(|| instance.restore(state, &self.printer)).map_err(guest_error)
     }
 
     /// Calls the guest's `teardown` if its instance has returned, and drops it.
     fn teardown(&self, py: Python<'_>, timeout_s: f64) -> PyResult<()> {
-        let instance = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let instance = lock(&self.instance_slot).take();
         let Some(instance) = instance else { return Ok(()) };
         let timeout = seconds(timeout_s)?;
         self.health.note_memory(None);

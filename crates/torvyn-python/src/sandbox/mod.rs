@@ -4,7 +4,7 @@ pub mod details;
 mod guest;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,6 +17,7 @@ use torvyn_stream::StageError;
 
 use crate::error::NativeError;
 use crate::flow::report::kind_name;
+use crate::lock::lock;
 use crate::sandbox::details::Words;
 use crate::sandbox::guest::{SandboxGuest, audit_callback, print_callback, seconds};
 
@@ -197,7 +198,7 @@ impl CompiledComponent {
         let setup = guest.setup(FlowInfo::default());
         let instance = py.detach(|| Instance::start(&setup)).map_err(guest_error)?;
         guest.health.note_memory(Some(&instance));
-        *guest.instance_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
+        *lock(&guest.instance_slot) = Some(instance);
         Ok(guest)
     }
 }

@@ -1,18 +1,19 @@
 //! One request and its answer, for Python.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyConnectionResetError, PyValueError};
+use pyo3::exceptions::PyConnectionResetError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_wire::bytes::Bytes;
-use torvyn_wire::http::header::{HeaderName, HeaderValue};
-use torvyn_wire::http::{HeaderMap, Response, StatusCode, response};
+use torvyn_wire::http::{Response, StatusCode, response};
 use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
 
 use super::Driven;
+use crate::lock::lock;
 use crate::wire::frames::{FrameEncoder, Line};
+use crate::wire::headers::{from_latin1, header_map, invalid, to_latin1};
 use crate::wire::messages::MessageEncoder;
 
 #[pyclass(frozen, module = "torvyn._native")]
@@ -88,7 +89,7 @@ impl WireExchange {
                 .headers
                 .get_all(name)
                 .iter()
-                .map(|value| latin1(value.as_bytes()))
+                .map(|value| from_latin1(value.as_bytes()))
                 .collect();
             headers.set_item(PyString::intern(py, name.as_str()), values.join(", "))?;
         }
@@ -103,7 +104,7 @@ impl WireExchange {
 
     /// The body, once: a stream that stays open does not keep it.
     fn take_body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let body = std::mem::take(&mut *self.body.lock().unwrap_or_else(PoisonError::into_inner));
+        let body = std::mem::take(&mut *lock(&self.body));
         PyBytes::new(py, &body)
     }
 
@@ -236,7 +237,7 @@ impl WireExchange {
     /// The answer is complete.
     #[pyo3(signature = (trailers=None))]
     fn finish(&self, trailers: Option<Vec<(String, String)>>) -> PyResult<()> {
-        let trailers = trailers.map(|pairs| header_map(&pairs)).transpose()?;
+        let trailers = trailers.map(|pairs| header_map(&pairs, to_latin1)).transpose()?;
         self.driven.after(|| self.exchange.answer.finish(trailers));
         Ok(())
     }
@@ -263,28 +264,9 @@ impl WireExchange {
 }
 
 fn head(status: u16, headers: &[(String, String)]) -> PyResult<response::Parts> {
-    let status = StatusCode::from_u16(status).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let status = StatusCode::from_u16(status).map_err(invalid)?;
     let (mut parts, ()) = Response::new(()).into_parts();
     parts.status = status;
-    parts.headers = header_map(headers)?;
+    parts.headers = header_map(headers, to_latin1)?;
     Ok(parts)
-}
-
-fn header_map(pairs: &[(String, String)]) -> PyResult<HeaderMap> {
-    let mut map = HeaderMap::with_capacity(pairs.len());
-    for (name, value) in pairs {
-        let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        // One byte per character, as HTTP has it.
-        let bytes: Vec<u8> =
-            value.chars().map(|character| u8::try_from(character as u32).unwrap_or(b'?')).collect();
-        let value =
-            HeaderValue::from_bytes(&bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        map.append(name, value);
-    }
-    Ok(map)
-}
-
-fn latin1(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| char::from(*byte)).collect()
 }

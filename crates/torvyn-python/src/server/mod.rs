@@ -4,7 +4,7 @@ pub mod exchange;
 
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -13,6 +13,8 @@ use pyo3::types::PyList;
 use torvyn_wire::{Event, Options, Server, server_config};
 
 use exchange::WireExchange;
+
+use crate::lock::lock;
 
 /// What an event is about; a request is an exchange.
 const ROOM: u8 = 0;
@@ -26,7 +28,7 @@ pub struct Driven(Mutex<Server>);
 
 impl Driven {
     pub fn lock(&self) -> MutexGuard<'_, Server> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Runs the connections that `work` has woken. Events that this causes are left to the next turn.

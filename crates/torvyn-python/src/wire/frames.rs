@@ -103,8 +103,7 @@ impl FrameEncoder {
         logprobs: Option<&str>,
         seq: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let write = self.line.text_writer(text, index, kind, logprobs, seq)?;
-        Ok(write.map_or_else(|| PyBytes::new(py, b""), |write| written(py, write)))
+        Ok(written_or_empty(py, self.line.text_writer(text, index, kind, logprobs, seq)?))
     }
 
     /// A piece of a tool call: its index, id, name and arguments.
@@ -188,10 +187,18 @@ fn finish_of(tuple: &FinishTuple) -> Finish<'_> {
     }
 }
 
-pub fn written<'py>(py: Python<'py>, write: impl FnOnce(&mut Vec<u8>)) -> Bound<'py, PyBytes> {
+fn written<'py>(py: Python<'py>, write: impl FnOnce(&mut Vec<u8>)) -> Bound<'py, PyBytes> {
     let mut out = Vec::with_capacity(320);
     write(&mut out);
     PyBytes::new(py, &out)
+}
+
+/// Empty if there is nothing to write.
+pub fn written_or_empty<'py>(
+    py: Python<'py>,
+    write: Option<impl FnOnce(&mut Vec<u8>)>,
+) -> Bound<'py, PyBytes> {
+    write.map_or_else(|| PyBytes::new(py, b""), |write| written(py, write))
 }
 
 impl Line {

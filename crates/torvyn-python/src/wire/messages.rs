@@ -1,32 +1,30 @@
 //! The part of the encoder of gRPC's messages that runs once per token.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
-use torvyn_frames::proto;
+use torvyn_frames::{Numbers, proto};
 
-use super::frames::{kind_of, written};
+use super::frames::{kind_of, written_or_empty};
 use super::halves::Halves;
 
 /// Numbers the frames of an answer, and encodes those with new text as messages.
 #[pyclass(frozen, subclass, module = "torvyn._native")]
 pub struct MessageEncoder {
     halves: Halves,
-    seq: AtomicU64,
+    numbers: Numbers,
 }
 
 #[pymethods]
 impl MessageEncoder {
     #[new]
     fn new(choices: u32) -> PyResult<Self> {
-        Ok(Self { halves: Halves::new(choices)?, seq: AtomicU64::new(0) })
+        Ok(Self { halves: Halves::new(choices)?, numbers: Numbers::default() })
     }
 
     /// The number of the last frame; deltas count from 1.
     #[getter]
     fn seq(&self) -> u64 {
-        self.seq.load(Ordering::Relaxed)
+        self.numbers.last()
     }
 
     #[getter]
@@ -37,13 +35,7 @@ impl MessageEncoder {
     /// The next number, or the given one; counting continues from there.
     #[pyo3(signature = (seq=None))]
     fn number(&self, seq: Option<u64>) -> u64 {
-        match seq {
-            Some(seq) => {
-                self.seq.store(seq, Ordering::Relaxed);
-                seq
-            }
-            None => self.seq.fetch_add(1, Ordering::Relaxed) + 1,
-        }
+        self.numbers.number(seq)
     }
 
     /// A frame with new text of a choice; empty if the text is half a surrogate pair, which waits for the other half.
@@ -56,10 +48,7 @@ impl MessageEncoder {
         kind: &str,
         seq: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(match self.text_writer(text, index, kind, seq)? {
-            Some(write) => written(py, write),
-            None => PyBytes::new(py, b""),
-        })
+        Ok(written_or_empty(py, self.text_writer(text, index, kind, seq)?))
     }
 
     /// The text as it can be encoded: with the half that waits in front, and without one at its end.

@@ -4,5 +4,6 @@ pub mod events;
 pub mod frame_stage;
 pub mod frames;
 mod halves;
+pub mod headers;
 pub mod messages;
 pub mod partial_json;
