@@ -29,6 +29,7 @@ ORDER = (
     ("engine",),
     ("observe",),
     ("transport",),
+    ("edge",),
     ("testing",),
     ("cli",),
 )

@@ -40,6 +40,16 @@ CATALOGUE: Final[dict[str, str]] = {
     "durable.row-too-large": "A batch is too large for the `max_bytes` of its log.",
     "durable.shape-changed": "A flow was changed, and no longer fits the state that it saved.",
     "durable.unsafe-aggregator": "A crash would lose what an aggregator has collected.",
+    # edge: deployments and their updates
+    "edge.bad-name": "A text is not the name of a deployment.",
+    "edge.damaged": "A file of a deployment cannot be read as what it should be.",
+    "edge.deployment-unknown": "There is no deployment of this name.",
+    "edge.disk-failed": "A file of a deployment cannot be written. Nothing has changed.",
+    "edge.generation-unknown": "A deployment has no generation of this number.",
+    "edge.in-use": "Another process changes or runs the deployment.",
+    "edge.no-fallback": "A deployment has no other good generation to go back to.",
+    "edge.no-generation": "A deployment has no generation that can run.",
+    "edge.version-barred": "The channel of a deployment no longer allows a generation's version.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",
     "engine.bad-option": "An engine does not have the option, or the option's value is invalid.",

@@ -31,6 +31,7 @@ COVERED_ROOMS = (
     "observe",
     "protocol",
     "transport",
+    "edge",
     "client",
     "session",
     "cli",
