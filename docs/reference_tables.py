@@ -27,6 +27,7 @@ PREFIXES = {
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
     "durable": "Data on disk.",
+    "artifact": "Projects and components as OCI artifacts.",
     "reactor": "Running flows.",
     "engine": "Engines and requests to them.",
     "protocol": "Data from the wire.",

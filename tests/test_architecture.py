@@ -24,6 +24,7 @@ ORDER = (
     ("manifest",),
     ("sandbox",),
     ("durable",),
+    ("artifact",),
     ("link",),
     ("reactor",),
     ("engine",),

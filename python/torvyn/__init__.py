@@ -21,6 +21,7 @@ components   the built-in components
 manifest     Torvyn.toml to a Manifest
 sandbox      WebAssembly components: build, compile, describe
 durable      logs of batches, and checkpoints, on disk
+artifact     a project as an OCI artifact: pack, sign, publish, pull, unpack
 link         a Manifest or a program to a Plan
 reactor      a Plan to a running Flow
 engine       language models: a Request to an Answer

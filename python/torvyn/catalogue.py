@@ -260,6 +260,15 @@ CATALOGUE: Final[dict[str, str]] = {
     "sandbox.source-missing": "The folder of a component has nothing to build.",
     "sandbox.toolchain-missing": "The tools that build a component are not installed.",
     "sandbox.unfit": "A component uses something that its role does not have.",
+    # artifact: projects and components as OCI artifacts
+    "artifact.bad-path": "An artifact has a file with an invalid path, or two with the same one.",
+    "artifact.bad-reference": "A text is not a reference to an artifact, or not a tag.",
+    "artifact.digest-mismatch": "A file does not have the content that its digest names.",
+    "artifact.invalid": "An artifact or the layout that holds it is malformed.",
+    "artifact.not-found": "A layout or a registry has no artifact with this tag or digest.",
+    "artifact.too-large": "An artifact exceeds a limit on its size or on its number of files.",
+    "artifact.unreadable": "A file of an artifact does not exist, or cannot be read.",
+    "artifact.unwritable": "A file of an artifact cannot be written.",
     # reactor: running flows
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "Two callers drove a flow at once, or one of its components did.",

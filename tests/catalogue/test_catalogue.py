@@ -26,6 +26,7 @@ COVERED_ROOMS = (
     "link",
     "sandbox",
     "durable",
+    "artifact",
     "reactor",
     "engine",
     "observe",

@@ -1,0 +1,15 @@
+"""Artifacts: a project or a component as an OCI artifact, and back.
+
+A file of the project is one layer, with its path as the layer's title. Whatever is read from a
+layout or a registry is untrusted: a blob is used only after its digest was checked, and a path only
+after it was validated. Nothing here starts a flow.
+
+model       descriptors, image manifests, indexes; the limits on what is read
+paths       the paths of files inside an artifact
+json_form   canonical JSON, and JSON from outside
+blob_files  files on disk: checked when they are read, complete when they are written
+layout      `Layout`: artifacts in a local folder
+reference   `oci://host/name:tag` and `oci:folder:tag`
+unpack      an artifact to a folder
+failures    the errors of this package
+"""
