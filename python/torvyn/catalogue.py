@@ -49,6 +49,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "edge.in-use": "Another process changes or runs the deployment.",
     "edge.no-fallback": "A deployment has no other good generation to go back to.",
     "edge.no-generation": "A deployment has no generation that can run.",
+    "edge.not-a-project": "An artifact for a deployment is not a packed project.",
     "edge.version-barred": "The channel of a deployment no longer allows a generation's version.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",

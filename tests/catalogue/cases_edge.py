@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from torvyn.artifact.layout import Layout
+from torvyn.artifact.model import COMPONENT, ImageManifest
+from torvyn.edge.artifact_source import add_from_layout
 from torvyn.edge.generations import Deployment, find_deployment, open_deployment
 
 
@@ -48,6 +51,12 @@ def _barred(folder: Path) -> None:
     deployment.activate(1)
 
 
+def _component(folder: Path) -> None:
+    layout = Layout.create(folder / "layout")
+    descriptor = layout.add_manifest(ImageManifest(COMPONENT, ()), "latest")
+    add_from_layout(Deployment(folder / "gateway"), layout, descriptor, "test")
+
+
 CASES: dict[str, Callable[[Path], Any]] = {
     "edge.bad-name": lambda folder: open_deployment(folder, "../etc"),
     "edge.damaged": _damaged,
@@ -57,5 +66,6 @@ CASES: dict[str, Callable[[Path], Any]] = {
     "edge.in-use": _in_use,
     "edge.no-fallback": lambda folder: _deployment(folder).roll_back(),
     "edge.no-generation": lambda folder: Deployment(folder / "gateway").start(),
+    "edge.not-a-project": _component,
     "edge.version-barred": _barred,
 }

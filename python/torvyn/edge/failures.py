@@ -64,3 +64,8 @@ def disk_failed(path: Path, error: OSError) -> MissingError:
 def damaged(path: Path, reason: str) -> DeployError:
     hint = "restore the file from a copy, or add the artifact again"
     return DeployError("edge.damaged", f"`{path}` is damaged: {reason}", hint=hint)
+
+
+def not_a_project(digest: str, kind: str) -> DeployError:
+    message = f"the artifact {digest} is not a packed project, but `{kind}`"
+    return DeployError("edge.not-a-project", message, hint="`torvyn pack` writes a project")
