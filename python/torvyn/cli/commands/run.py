@@ -48,7 +48,7 @@ def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     standard output is a JSON object with the statistics.
     """
     from torvyn.cli.memory_warnings import memory_warnings
-    from torvyn.cli.supervision.start_gate import wait_for_start
+    from torvyn.cli.supervision.prepared_start import wait_for_start
 
     plan, limit = link_with_ends(screen, options)
     screen.warn(memory_warnings(plan))
