@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway_project import delivered, state_of
+from versioned_gateway import delivered, state_of
 
 LIMIT_S = 30.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_project import pack
+from versioned_gateway import pack
 
 from torvyn.cli import app
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gateway_project import delivered, lost, pack, state_of
 from running_deployment import running
+from versioned_gateway import delivered, lost, pack, state_of
 
 from torvyn.edge.artifact_source import add_from_layout
 from torvyn.edge.generations import Deployment
