@@ -34,6 +34,7 @@ PREFIXES = {
     "loops": "Event loops.",
     "observe": "Logs and telemetry.",
     "transport": "The server.",
+    "edge": "Deployments and their updates.",
     "session": "Stateful answers, and resuming them.",
     "client": "The client.",
     "cli": "The command line.",

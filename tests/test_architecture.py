@@ -30,6 +30,7 @@ ORDER = (
     ("engine",),
     ("observe",),
     ("transport",),
+    ("edge",),
     ("testing",),
     ("cli",),
 )

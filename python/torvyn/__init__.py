@@ -27,6 +27,7 @@ reactor      a Plan to a running Flow
 engine       language models: a Request to an Answer
 observe      logs, spans, statistics
 transport    services over HTTP and gRPC
+edge         deployments on a gateway, and their updates
 testing      the test kit
 cli          the `torvyn` command
 

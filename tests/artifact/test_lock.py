@@ -15,9 +15,7 @@ from torvyn.link import Overrides, ProjectLinker
 
 DIGEST = st.binary(min_size=32, max_size=32).map(lambda data: f"sha256:{data.hex()}")
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
-FILES = st.lists(st.builds(LockedFile, TEXT, DIGEST), unique_by=lambda each: each.file).map(
-    lambda files: tuple(sorted(files, key=lambda each: each.file))
-)
+FILES = st.lists(st.builds(LockedFile, TEXT, DIGEST), unique_by=lambda each: each.file).map(tuple)
 LOCKS = st.builds(
     Lock,
     st.builds(LockedComponent, TEXT, TEXT, DIGEST, TEXT, DIGEST).map(lambda each: (each,)),

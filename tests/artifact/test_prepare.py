@@ -85,6 +85,15 @@ def test_an_artifact_is_unpacked_once(layout: Path, tmp_path: Path) -> None:
     assert first.folder.stat().st_ino == inode
 
 
+def test_an_unpacked_folder_runs_like_its_artifact(layout: Path, tmp_path: Path) -> None:
+    project = prepare(str(layout), tmp_path / "cache" / "torvyn")
+
+    assert prepare(str(project.folder), tmp_path / "nowhere") == project
+    run(tmp_path / "here", "--artifact", str(project.folder))
+
+    assert (tmp_path / "here" / "out.txt").read_text() == RESULT
+
+
 def test_a_cache_that_others_can_write_to_is_refused(layout: Path, tmp_path: Path) -> None:
     (tmp_path / "cache" / "unpacked").mkdir(parents=True)
     (tmp_path / "cache" / "unpacked").chmod(0o777)

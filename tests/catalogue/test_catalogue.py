@@ -32,6 +32,7 @@ COVERED_ROOMS = (
     "observe",
     "protocol",
     "transport",
+    "edge",
     "client",
     "session",
     "cli",

@@ -17,5 +17,6 @@ prepare      an artifact to a folder that can be run
 description  an artifact as data, for people
 packages     imports the packages that only artifacts need
 unpack       an artifact to a folder
+signature    who vouches for an artifact, and whether this machine trusts them
 failures     the errors of this package
 """

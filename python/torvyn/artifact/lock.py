@@ -67,6 +67,11 @@ class Lock:
     artifacts: tuple[LockedArtifact, ...] = ()
     wheels: tuple[LockedFile, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Equal locks have equal texts, whatever the order in the manifest is.
+        for each in fields(self):
+            object.__setattr__(self, each.name, tuple(sorted(getattr(self, each.name), key=_first)))
+
     def component(self, name: str) -> LockedComponent | None:
         return next((each for each in self.components if each.name == name), None)
 
@@ -104,7 +109,7 @@ class Lock:
             "wheel": self.wheels,
         }
         for name, entries in tables.items():
-            blocks += [_block(name, entry) for entry in sorted(entries, key=_first)]
+            blocks += [_block(name, entry) for entry in entries]
         return "\n".join(blocks)
 
 

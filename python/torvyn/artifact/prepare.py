@@ -9,9 +9,9 @@ from pathlib import Path
 
 from torvyn.artifact.failures import invalid, unwritable
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.media_types import MANIFEST_PATH
+from torvyn.artifact.media_types import MANIFEST_PATH, PROVENANCE_PATH
 from torvyn.artifact.model import PROJECT, Descriptor
-from torvyn.artifact.reference import LayoutReference, parse_reference
+from torvyn.artifact.reference import LAYOUT_SCHEME, LayoutReference, parse_reference
 from torvyn.artifact.unpack import unpack
 from torvyn.errors import ArtifactError, UsageError
 
@@ -21,7 +21,6 @@ class PreparedProject:
     """A project from an artifact, in a folder that nobody changes."""
 
     folder: Path
-    descriptor: Descriptor
     files: frozenset[str]
 
     @property
@@ -30,14 +29,27 @@ class PreparedProject:
 
 
 def prepare(text: str, cache_dir: Path) -> PreparedProject:
-    """Unpacks the project that a reference names, unless the cache has it."""
+    """The project that a reference names, unpacked into the cache unless it is there. The folder
+    of an unpacked artifact is a reference too."""
+    if not text.startswith(LAYOUT_SCHEME) and is_unpacked(Path(text)):
+        return _unpacked(Path(text))
     layout, descriptor = locate(text)
     room = private_folder(cache_dir / "unpacked")
     folder = room / descriptor.digest.removeprefix("sha256:")
     manifest = unpack(layout, descriptor, folder)
     if manifest.artifact_type != PROJECT:
         raise invalid(f"`{text}` is a component, not a project", "only a project can be run")
-    return PreparedProject(folder, descriptor, frozenset(manifest.files()))
+    return PreparedProject(folder, frozenset(manifest.files()))
+
+
+def is_unpacked(folder: Path) -> bool:
+    """Whether a folder holds an unpacked project."""
+    return all((folder / name).is_file() for name in (MANIFEST_PATH, PROVENANCE_PATH))
+
+
+def _unpacked(folder: Path) -> PreparedProject:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return PreparedProject(folder, frozenset(path.relative_to(folder).as_posix() for path in files))
 
 
 def locate(text: str) -> tuple[Layout, Descriptor]:

@@ -70,8 +70,8 @@ def artifact_options(function: Function) -> Function:
         click.option(
             "--artifact",
             metavar="REFERENCE",
-            help="Take the flow from an artifact: a layout such as oci:./dist:1.2, or oci://... "
-            "The reference may also stand in the place of the flow.",
+            help="Take the flow from an artifact: a layout such as oci:./dist:1.2, oci://..., or "
+            "the folder of an unpacked artifact. `run oci:./dist` is the same, for a reference.",
         ),
         click.option(
             "--locked",

@@ -49,9 +49,11 @@ def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     standard output is a JSON object with the statistics.
     """
     from torvyn.cli.memory_warnings import memory_warnings
+    from torvyn.cli.supervision.prepared_start import wait_for_start
 
     plan, limit = link_with_ends(screen, options)
     screen.warn(memory_warnings(plan))
+    wait_for_start(plan)
     outcome = run_plan(screen, plan, limit, is_fresh=fresh)
     if stats:
         _show_statistics(screen, plan, outcome)
