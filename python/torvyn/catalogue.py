@@ -269,6 +269,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "artifact.bad-path": "An artifact has a file with an invalid path, or two with the same one.",
     "artifact.bad-pattern": "A pattern of files to pack is invalid, or matches nothing.",
     "artifact.bad-reference": "A text is not a reference to an artifact, or not a tag.",
+    "artifact.bad-target": "`torvyn pack` cannot compile code for a target.",
     "artifact.cache-exposed": "Other users can write to the folder of unpacked artifacts.",
     "artifact.digest-mismatch": "A file does not have the content that its digest names.",
     "artifact.key-exists": "A file has the name of the key to generate.",
@@ -290,6 +291,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "artifact.too-large": "An artifact exceeds a limit on its size or on its number of files.",
     "artifact.unreadable": "A file of an artifact does not exist, or cannot be read.",
     "artifact.unwritable": "A file of an artifact cannot be written.",
+    "artifact.wheel-missing": "An artifact has no wheel of a package for this machine.",
+    "artifact.wheels-failed": "`torvyn pack --with-wheels` cannot download a wheel.",
     # reactor: running flows
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "Two callers drove a flow at once, or one of its components did.",

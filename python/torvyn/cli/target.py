@@ -189,12 +189,18 @@ def _only_artifact(reference: str, option: str | None) -> str:
 
 
 def _prepare(artifact: str, settings: dict[str, str]) -> PreparedProject:
-    from torvyn.artifact.prepare import default_cache_dir, prepare
+    from torvyn.artifact.prepare import prepare
+
+    return prepare(artifact, machine_cache_dir(settings))
+
+
+def machine_cache_dir(settings: dict[str, str]) -> Path:
+    """The cache of this machine's settings: those of an artifact's project are not checked yet."""
+    from torvyn.artifact.prepare import default_cache_dir
     from torvyn.manifest import resolve
 
-    # The settings of the machine, not of the project that is not checked yet.
     cache_dir = resolve(flags=settings)["runtime.cache_dir"]
-    return prepare(artifact, Path(cache_dir) if cache_dir else default_cache_dir())
+    return Path(cache_dir) if cache_dir else default_cache_dir()
 
 
 def setting_pairs(texts: tuple[str, ...]) -> dict[str, str]:
