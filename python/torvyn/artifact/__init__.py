@@ -11,6 +11,7 @@ blob_files  files on disk: checked when they are read, complete when they are wr
 layout      `Layout`: artifacts in a local folder
 reference   `oci://host/name:tag` and `oci:folder:tag`
 unpack      an artifact to a folder
+registry    artifacts of other machines
 signature   who vouches for an artifact, and whether this machine trusts them
 failures    the errors of this package
 """
