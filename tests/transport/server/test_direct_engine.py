@@ -15,8 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_server import wait_for
-from played_engine import FAILURE, PAUSE, Played, left, playing, text, words
-from told_answers import GUARDS, frames_of, on_both_paths
+from told_answers import (
+    FAILURE,
+    GUARDS,
+    PAUSE,
+    Played,
+    frames_of,
+    left,
+    on_both_paths,
+    playing,
+    text,
+    words,
+)
 
 from torvyn.engine import ChoiceStep, Step
 from torvyn.protocol.frames import ToolCall, Usage

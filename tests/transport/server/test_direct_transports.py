@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from grpc_client import calling, generate, grpc, pb
 from live_server import PATIENCE_S, Served, wait_for
-from played_engine import PAUSE, left, playing, text, words
+from told_answers import PAUSE, left, playing, text, words
 from websocket_client import START, Speaker, speaking, text_of
 
 from torvyn.engine import Step

@@ -15,7 +15,7 @@ from torvyn.transport.wire import Wire
 from torvyn.v1 import inference_pb2 as pb
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.transport.grpc.exchange import GrpcExchange
 
 

@@ -21,7 +21,7 @@ from torvyn.transport.rejection import Rejection
 from torvyn.transport.wire import Wire
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.proto_encoder import ProtoEncoder
 
 

@@ -10,7 +10,7 @@ from torvyn.transport.http.exchange import TextPoster
 from torvyn.transport.multiplex.channel import Channel
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.proto_encoder import ProtoEncoder
     from torvyn.transport.websocket.socket import WebSocket
 

@@ -14,7 +14,7 @@ from torvyn.transport.rejection import Rejection
 from torvyn.transport.websocket.socket import WebSocket
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.encoder import Encoder
 
 VERSION: Final = "13"

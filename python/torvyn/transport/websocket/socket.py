@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from torvyn.transport.http.exchange import HttpExchange, TextPoster
 
 if TYPE_CHECKING:
-    from torvyn._native import DirectText
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.encoder import Encoder
     from torvyn.transport.http.native_exchange import MessagesEnd
 
