@@ -6,8 +6,8 @@ the response and is the parent of requests to upstreams.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
@@ -66,6 +66,6 @@ def _parse(header: str | None) -> tuple[str, str, int] | None:
 
 def _new(size: int) -> str:
     """A random id that is not all zero."""
-    while not (id := secrets.token_hex(size)).strip("0"):
+    while not (id := os.urandom(size).hex()).strip("0"):
         pass
     return id
