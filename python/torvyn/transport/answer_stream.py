@@ -81,8 +81,6 @@ class AnswerStream(Call):
 
     async def run(self) -> None:
         sender = self.sender
-        self.watch()
-        sender.open()
         try:
             await sender.deliver(*await self._push(), is_last=True)
         except asyncio.CancelledError:
@@ -136,6 +134,8 @@ class AnswerStream(Call):
             await self.wire.begin(ignored_header(self.request.ignored))
         except OSError:
             self.leave()
+        self.watch()
+        self.sender.open()
         await self.sender.deliver(self._start)
 
     async def _push(self) -> list[bytes]:

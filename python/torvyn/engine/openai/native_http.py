@@ -63,24 +63,20 @@ class NativeResponse:
         "_direct",
         "_future",
         "_has_head",
-        "_loop",
+        "_http",
         "_since_s",
-        "_timer",
         "headers",
         "native",
         "status",
     )
 
-    def __init__(
-        self, native: WireReply, loop: asyncio.AbstractEventLoop, direct: Direct | None
-    ) -> None:
+    def __init__(self, native: WireReply, http: NativeHttp, direct: Direct | None) -> None:
         self.native = native
         self.status = 0
         self.headers: dict[str, str] = {}
-        self._loop = loop
+        self._http = http
         self._future: asyncio.Future[None] | None = None
         self._since_s = self._deadline_s = 0.0
-        self._timer = EarliestTimer(loop, self._look)
         self._direct = direct
         self._has_head = False
 
@@ -117,24 +113,27 @@ class NativeResponse:
     def close(self) -> None:
         """Closes the connection."""
         self.native.cancel()
-        self._direct = None
-        self._timer.close()
+        self._end()
 
     def release(self) -> None:
         """The response is over for its reader: keeps the connection if the body ends soon."""
         self.native.release()
+        self._end()
+
+    def _end(self) -> None:
         self._direct = None
-        self._timer.close()
+        self._http.responses.discard(self)
 
     def _wait(self, deadline_s: float) -> asyncio.Future[None] | None:
         """What is done when there is more; None: there is something already."""
         native = self.native
         if self._direct is not None:
             self._direct.arm(native)
-        future = self._loop.create_future()
+        loop = self._http.loop
+        future = loop.create_future()
         if not native.wait(future, self._has_head):
             return None
-        self._future, self._since_s, self._deadline_s = future, self._loop.time(), deadline_s
+        self._future, self._since_s, self._deadline_s = future, loop.time(), deadline_s
         self._arm_timer(self._since_s)
         return future
 
@@ -143,11 +142,11 @@ class NativeResponse:
         if self._direct is not None:
             # The first text on the direct path may make the deadline an earlier one.
             due_s = min(due_s, now_s + self._direct.idle_s)
-        self._timer.arm(due_s)
+        self._http.deadlines.arm(due_s)
 
-    def _look(self) -> None:
+    def look(self, now_s: float) -> None:
         """The deadline of some wait has passed; that of the latest may have been moved."""
-        future, now_s = self._future, self._loop.time()
+        future = self._future
         if future is None or future.done():
             return
         idle_s = self.native.direct_idle_s
@@ -168,10 +167,14 @@ class NativeHttp:
         self._wire = WireClient(
             connect_timeout_s=connect_timeout_s, keep_alive_s=KEEP_ALIVE_S, roots=roots
         )
-        self._loop = asyncio.get_running_loop()
-        self._timer = EarliestTimer(self._loop, self._turn)
+        self.loop = asyncio.get_running_loop()
+        self.responses: set[NativeResponse] = set()
+        """Those that are open."""
+        self.deadlines = EarliestTimer(self.loop, self._look)
+        """Of all of them: a timer of its own would cost each response as much as its parsing."""
+        self._timer = EarliestTimer(self.loop, self._turn)
         self._addresses: dict[tuple[str, int], tuple[float, list[str]]] = {}
-        self._loop.add_reader(self._wire.fileno(), self._turn)
+        self.loop.add_reader(self._wire.fileno(), self._turn)
 
     @property
     def draining(self) -> int:
@@ -192,7 +195,8 @@ class NativeHttp:
         host, port, is_tls, address = target
         addresses = await self._resolve(host, port, deadline_s) if address is None else [address]
         reply = self._wire.post(host, port, is_tls, addresses, path, headers, body)
-        response = NativeResponse(reply, self._loop, direct)
+        response = NativeResponse(reply, self, direct)
+        self.responses.add(response)
         try:
             await response.read_head(deadline_s)
         except BaseException:
@@ -201,9 +205,15 @@ class NativeHttp:
         return response
 
     def close(self) -> None:
-        self._loop.remove_reader(self._wire.fileno())
+        self.loop.remove_reader(self._wire.fileno())
         self._timer.close()
+        self.deadlines.close()
         self._wire.close()
+
+    def _look(self) -> None:
+        now_s = self.loop.time()
+        for response in self.responses:
+            response.look(now_s)
 
     def _turn(self) -> None:
         futures, due_s = self._wire.turn()
@@ -211,21 +221,21 @@ class NativeHttp:
             if not future.done():
                 future.set_result(None)
         if due_s is not None:
-            self._timer.arm(self._loop.time() + due_s)
+            self._timer.arm(self.loop.time() + due_s)
 
     async def _resolve(self, host: str, port: int, deadline_s: float) -> list[str]:
         known = self._addresses.get((host, port))
-        if known is not None and self._loop.time() < known[0] + _NAMES_S:
+        if known is not None and self.loop.time() < known[0] + _NAMES_S:
             return known[1]
         try:
             async with asyncio.timeout_at(deadline_s):
-                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except TimeoutError:
             raise
         except OSError as error:
             raise HttpFailure("unreachable", f"{host}: {error}") from error
         addresses = [str(address[0]) for *_, address in found]
-        self._addresses[host, port] = (self._loop.time(), addresses)
+        self._addresses[host, port] = (self.loop.time(), addresses)
         return addresses
 
 
