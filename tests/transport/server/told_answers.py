@@ -1,5 +1,4 @@
-"""An engine that plays a script, and what a client and an operator see of its answer, whichever path
-its text took."""
+"""An engine that plays a script, and what a client and an operator see of its answer."""
 
 from __future__ import annotations
 
