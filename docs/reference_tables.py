@@ -28,6 +28,7 @@ PREFIXES = {
     "sandbox": "WebAssembly components.",
     "durable": "Data on disk.",
     "reactor": "Running flows.",
+    "swap": "Exchanging a component of a running flow. The old component goes on.",
     "engine": "Engines and requests to them.",
     "protocol": "Data from the wire.",
     "loops": "Event loops.",

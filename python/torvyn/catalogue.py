@@ -267,6 +267,15 @@ CATALOGUE: Final[dict[str, str]] = {
     "reactor.not-started": "`wait` was called on a flow that was not started.",
     "reactor.panic": "The reactor failed. This is a bug in torvyn.",
     "reactor.queue-full": "A queue with the policy `error` was full.",
+    # swap: exchanging a component of a running flow; the old component goes on
+    "swap.busy": "A component was not between two elements within the time of the swap.",
+    "swap.ended": "A node ended before its component was exchanged.",
+    "swap.no-memory": "The process has no memory for two versions of a component.",
+    "swap.node-unknown": "The flow has no node with this name.",
+    "swap.not-running": "The flow is not running, so nothing can be exchanged.",
+    "swap.state-lost": "The old component holds a state that the new one would not get.",
+    "swap.state-refused": "The old component's `snapshot` or the new one's `restore` failed.",
+    "swap.unfit": "The new component has another role, other ports or another form than its node.",
     # cli: the command line
     "cli.bad-usage": "The arguments of the command do not fit together.",
     "cli.bad-value": "An option or argument has an invalid value.",

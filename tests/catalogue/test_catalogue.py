@@ -27,6 +27,7 @@ COVERED_ROOMS = (
     "sandbox",
     "durable",
     "reactor",
+    "swap",
     "engine",
     "observe",
     "protocol",

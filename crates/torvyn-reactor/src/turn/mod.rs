@@ -12,8 +12,10 @@ mod recovery;
 mod requests;
 mod source;
 mod source_batch;
+mod swap;
 pub(crate) mod verdict;
 
+pub(crate) use swap::is_plain;
 pub use verdict::method_name;
 
 use crate::blueprint::{Role, Timing};
@@ -75,6 +77,9 @@ impl Core {
         loop {
             if self.edges.shared.has_requests() {
                 self.obey()?;
+            }
+            if self.swap.is_some() {
+                self.try_swap();
             }
             if self.check_time()? || self.edges.shared.state().is_over() {
                 return Ok(Turn::Over);
@@ -209,7 +214,7 @@ impl Core {
                 let pending = node.pending.flatten().filter(|_| !self.is_cut(index));
                 [stage, pending, node.retry.as_ref().map(|retry| retry.at_ns)]
             })
-            .chain([self.deadline_ns, self.drain_until, self.checkpoint_due()])
+            .chain([self.deadline_ns, self.drain_until, self.checkpoint_due(), self.swap_due()])
             .flatten()
             .min()
     }
