@@ -12,7 +12,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import end_options, flow_options, link_with_ends
+from torvyn.cli.target import artifact_options, end_options, flow_options, link_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.foreground_run import Outcome
@@ -29,6 +29,7 @@ torvyn run --config filter.words=secret,private"""
 
 @make_command("run", example=EXAMPLE)
 @flow_options
+@artifact_options
 @end_options
 @click.option(
     "--fresh",
@@ -48,9 +49,11 @@ def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     standard output is a JSON object with the statistics.
     """
     from torvyn.cli.memory_warnings import memory_warnings
+    from torvyn.cli.supervision.prepared_start import wait_for_start
 
     plan, limit = link_with_ends(screen, options)
     screen.warn(memory_warnings(plan))
+    wait_for_start(plan)
     outcome = run_plan(screen, plan, limit, is_fresh=fresh)
     if stats:
         _show_statistics(screen, plan, outcome)

@@ -1,6 +1,7 @@
 """Flows that run for months: who watches them, and what they report.
 
 supervisor      tells systemd that a flow is ready, works or stops
+prepared_start  lets `torvyn deploy run` decide when a prepared flow starts
 status_socket   answers `torvyn top` while a flow runs
 running_flows   finds the flows that run on this machine
 top_table       the table of `torvyn top`
