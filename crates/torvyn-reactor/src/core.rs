@@ -13,9 +13,8 @@ use crate::edges::{Accepts, Edge, Edges};
 use crate::node::Node;
 use crate::offload::MAX_CALL;
 use crate::shared_state::{Failure, SharedState};
-use crate::swap::Swap;
+use crate::swap::{Swap, is_plain};
 use crate::trace::Tracer;
-use crate::turn::is_plain;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,10 +12,8 @@ mod recovery;
 mod requests;
 mod source;
 mod source_batch;
-mod swap;
 pub(crate) mod verdict;
 
-pub(crate) use swap::is_plain;
 pub use verdict::method_name;
 
 use crate::blueprint::{Role, Timing};

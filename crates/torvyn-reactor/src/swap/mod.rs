@@ -1,11 +1,15 @@
 //! Hot swap: the stage of a node is exchanged for another one while its flow runs. Queues, numbers, acknowledgements
 //! and counters belong to the node and stay as they are.
 
+mod exchange;
+
 use torvyn_stream::StageError;
 
 use crate::backoff::Backoff;
 use crate::blueprint::Recovery;
 use crate::node::Worker;
+
+pub(crate) use exchange::is_plain;
 
 /// What takes the place of a node's stage, with the error policy and the budget that belong to it.
 pub struct Replacement {

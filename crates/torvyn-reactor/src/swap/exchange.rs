@@ -27,7 +27,7 @@ enum Stand {
 impl Core {
     /// Exchanges the stage of the pending swap if it is between two elements.
     #[cold]
-    pub(super) fn try_swap(&mut self) {
+    pub(crate) fn try_swap(&mut self) {
         let Some(mut swap) = self.swap.take() else { return };
         let index = swap.node;
         let until_ns = *swap.until_ns.get_or_insert(self.now_ns.saturating_add(swap.timeout_ns));
@@ -51,7 +51,7 @@ impl Core {
     }
 
     /// When a pending swap is looked at again.
-    pub(super) fn swap_due(&self) -> Option<u64> {
+    pub(crate) fn swap_due(&self) -> Option<u64> {
         let until_ns = self.swap.as_ref()?.until_ns.unwrap_or(self.now_ns);
         Some(self.now_ns.saturating_add(POLL_NS).min(until_ns.max(self.now_ns)))
     }
@@ -169,7 +169,7 @@ impl Core {
 
     /// Counts an error of a stage on trial. `None`: the trial has failed, and the element waits for the old stage.
     #[cold]
-    pub(super) fn judge_trial(
+    pub(crate) fn judge_trial(
         &mut self,
         index: usize,
         element: Option<Element>,
