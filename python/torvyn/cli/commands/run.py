@@ -12,7 +12,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import end_options, flow_options, link_with_ends
+from torvyn.cli.target import artifact_options, end_options, flow_options, link_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.foreground_run import Outcome
@@ -29,6 +29,7 @@ torvyn run --config filter.words=secret,private"""
 
 @make_command("run", example=EXAMPLE)
 @flow_options
+@artifact_options
 @end_options
 @click.option(
     "--fresh",
