@@ -925,12 +925,13 @@ class WireReply:
         if more may come."""
     def arm(self, direct: DirectText, parser: ChunkParser, flow: NativeFlow | None = None) -> None:
         """From now on, chunks with text only go through the flow to the answer of `direct`, until
-        something else arrives."""
+        something else arrives. It may be called before the head has arrived: a response that is not
+        an event stream is left to Python."""
     def disarm(self) -> None:
         """From now on, everything goes to Python."""
     @property
     def direct_idle_s(self) -> float | None:
-        """Seconds since the direct path last took something; None if it never has."""
+        """Seconds since the direct path last took text; None if it never has."""
     def wait(self, future: Future[None], knows_head: bool) -> bool:
         """Lets `turn` return the future when there is more. False: there is something already."""
     @property

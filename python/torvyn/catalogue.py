@@ -42,6 +42,16 @@ CATALOGUE: Final[dict[str, str]] = {
     "durable.unsafe-aggregator": "A crash would lose what an aggregator has collected.",
     # edge: deployments and their updates
     "edge.bad-name": "A text is not the name of a deployment.",
+    "edge.channel-artifact-unknown": "A channel has no artifact of this name, or several and none "
+    "was named.",
+    "edge.channel-expired": "A document of a channel has expired. What runs goes on.",
+    "edge.channel-forked": "A channel has two documents of the same version.",
+    "edge.channel-invalid": "The document of a channel is malformed.",
+    "edge.channel-other": "A document belongs to another channel.",
+    "edge.channel-rolled-back": "A document is older than one that was accepted before.",
+    "edge.channel-skipped": "The version of a document is too far ahead of the last one.",
+    "edge.channel-untrusted": "Too few of the trusted keys have signed a document.",
+    "edge.check-failed": "An artifact of a channel cannot run on this machine.",
     "edge.damaged": "A file of a deployment cannot be read as what it should be.",
     "edge.deployment-unknown": "There is no deployment of this name.",
     "edge.disk-failed": "A file of a deployment cannot be written. Nothing has changed.",
@@ -50,6 +60,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "edge.no-fallback": "A deployment has no other good generation to go back to.",
     "edge.no-generation": "A deployment has no generation that can run.",
     "edge.not-a-project": "An artifact for a deployment is not a packed project.",
+    "edge.too-slow": "A download of an update is too slow. The next try continues it.",
+    "edge.unreachable": "A channel or its artifact cannot be fetched. What runs goes on.",
     "edge.version-barred": "The channel of a deployment no longer allows a generation's version.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",

@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, str]] = {
     "top": "Show the running flows, and what each node uses.",
     "service": "Run a flow as a service of systemd.",
     "deploy": "Run, exchange and update projects on a gateway.",
+    "fleet": "Show what runs on the devices that report.",
     "keys": "Manage the API keys of a server.",
     "trace": "Run a flow and show what happens to each element.",
     "bench": "Measure how fast a flow is.",

@@ -165,14 +165,18 @@ pub struct Armed {
 }
 
 impl Armed {
-    /// Takes what has arrived. Returns what is left to Python, if it must go on.
-    pub fn advance<'py>(&self, py: Python<'py>, data: &[Bytes]) -> PyResult<Option<Bound<'py, PyList>>> {
+    /// Takes what has arrived. Returns whether it had text, and what is left to Python, if it must go on.
+    pub fn advance<'py>(
+        &self,
+        py: Python<'py>,
+        data: &[Bytes],
+    ) -> PyResult<(bool, Option<Bound<'py, PyList>>)> {
         let mut pass = Pass { py, texts: 0, text: String::new(), rest: PyList::empty(py), problem: Ok(()) };
         let mut feed = self.flow.as_ref().map(|flow| TextFeed::new(flow.get()));
         let mut parser = self.parser.try_borrow_mut(py)?;
         for bytes in data {
             // An error stays in the parser, where Python finds it.
-            let _ = parser.parse(bytes, |part| pass.take(part, feed.as_mut()));
+            let _ = parser.parse(bytes, true, |part| pass.take(part, feed.as_mut()));
         }
         let Pass { texts, mut text, rest, problem, .. } = pass;
         problem?;
@@ -189,7 +193,7 @@ impl Armed {
         let goes_on = direct.count(texts as u64, deliveries.unwrap_or(0));
         let has_room = text.is_empty() || direct.send(&text);
         let is_ours = rest.is_empty() && !parser.has_failed() && deliveries.is_some();
-        Ok((!is_ours || !has_room || !goes_on).then_some(rest))
+        Ok((texts > 0, (!is_ours || !has_room || !goes_on).then_some(rest)))
     }
 }
 

@@ -35,6 +35,7 @@ class DirectPath:
         "_flow",
         "_flows",
         "_is_open",
+        "_is_prepared",
         "_offer",
         "_outputs",
         "_reply",
@@ -57,11 +58,17 @@ class DirectPath:
         self._flow: NativeFlow | None = None
         self._is_open = False
         """Whether text may be put; every ordinary step closes it."""
+        self._is_prepared = False
         self.is_due = False
         """It is time to flush what was put."""
 
     def arm(self, parser: ChunkParser, reply: WireReply) -> None:
-        """Call it before the engine waits for the reply."""
+        """Call it before the engine waits for the reply, the first time when its request is on the
+        way: this may start the flow and send the head of the answer."""
+        if not self._is_prepared:
+            self._is_prepared = True
+            if self._flows is not None:
+                self._flows.open_text()
         if self._response.choices[0].is_plain and self._open():
             assert self._text is not None
             self._reply = reply
