@@ -6,7 +6,8 @@ from pathlib import Path
 import torvyn
 from torvyn.contract import Component
 from torvyn.reactor.swap.candidate import check_memory
-from torvyn.testing import CountingSource
+from torvyn.reactor.swap.plan_difference import compare
+from torvyn.testing import CollectingSink, CountingSource
 
 
 class _Last(torvyn.Aggregator):
@@ -47,6 +48,12 @@ def _ended(_folder: Path) -> None:
         flow.swap("source", CountingSource(1), discard_state=True)
 
 
+def _graph_changed(_folder: Path) -> None:
+    stages = [torvyn.processor(str) for _ in range(3)]
+    plans = [torvyn.Flow(*stages[:count], CollectingSink()).plan for count in (2, 3)]
+    compare(*plans, {}, {}).refuse_graph("main")
+
+
 def _no_memory(_folder: Path) -> None:
     flow = _running(_upper())
     assert flow._execution is not None
@@ -76,6 +83,7 @@ def _unfit(_folder: Path) -> None:
 CASES: dict[str, Callable[[Path], object]] = {
     "swap.busy": _busy,
     "swap.ended": _ended,
+    "swap.graph-changed": _graph_changed,
     "swap.no-memory": _no_memory,
     "swap.node-unknown": _node_unknown,
     "swap.not-running": _not_running,
