@@ -15,6 +15,7 @@ from torvyn.contract.enums import CallOutcome, ErrorKind, FlowState, Role, TaskK
 from torvyn.contract.signals import End
 from torvyn.engine.step import Step
 from torvyn.link.plan import EdgePlan, Plan
+from torvyn.reactor.swap.swap_order import SwapOrder
 
 __all__ = [
     "Batch",
@@ -247,6 +248,16 @@ class NodeHandle:
     now_ns: Final[int | None]
     def note_findings(self, matches: int, exposed_chars: int) -> None: ...
     def interrupt(self) -> None: ...
+    # Exchanges the stage between two elements. False: another swap is not finished
+    def swap(self, order: SwapOrder) -> bool: ...
+    def end_trial(self) -> None: ...  # The new stage needs no way back any more
+
+@final
+@type_check_only
+class RetiredStage:
+    """A stage that was exchanged for another one."""
+
+    def release(self) -> None: ...  # Stops its worker, or closes it
 
 @final
 @type_check_only

@@ -169,6 +169,8 @@ def _state_of(record: GenerationRecord, state: DeploymentState) -> str:
 
 
 def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
+    from torvyn.text.control_characters import escape_controls
+
     state, records = deployment.state(), deployment.records()
     if not records:
         return [(deployment.name, "none", "", "", "", "", "")]
@@ -177,7 +179,7 @@ def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
             deployment.name,
             str(record.number),
             _state_of(record, state),
-            record.title,
+            escape_controls(record.title),
             "" if record.version is None else str(record.version),
             record.digest.removeprefix("sha256:")[:12],
             record.added[:16].replace("T", " "),

@@ -76,6 +76,6 @@ def _command(
 
 def _ask(pid: int) -> Mapping[str, Any] | None:
     from torvyn.cli.supervision.running_flows import ask
-    from torvyn.cli.supervision.status_socket import own_folder
+    from torvyn.cli.supervision.unix_server import own_folder
 
     return ask(own_folder() / f"{pid}.sock")
