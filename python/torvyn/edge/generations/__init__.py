@@ -12,6 +12,7 @@ The links follow `state.json`, for people and scripts: torvyn itself reads only 
 disk          writes that are complete or absent after a crash
 records       what is known about a generation
 state         the state and its rules, without I/O
+settings      how a deployment runs and what it follows
 deployment    `Deployment`: one folder
 machine_root  the folder of all deployments of a machine
 """

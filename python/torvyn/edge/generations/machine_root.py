@@ -14,9 +14,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def default_root() -> Path:
-    """`TORVYN_DEPLOYMENTS`, else /var/lib/torvyn for root, else the user's folder for state."""
-    if given := os.environ.get("TORVYN_DEPLOYMENTS"):
-        return Path(given)
+    """That of the machine for root, else the user's folder for state."""
     if os.geteuid() == 0:
         return Path("/var/lib/torvyn/deployments")
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
