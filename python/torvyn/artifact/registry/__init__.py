@@ -2,7 +2,9 @@
 
 fetch          a reference to a verified artifact in a layout: layout, cache, registry
 publish        an artifact of a layout, with its signatures, to a registry
-attach         a signature beside an artifact, in a layout or a registry
+signing        signs an artifact in a layout or a registry
+attach         signatures beside an artifact
+copy           an artifact from one layout to another
 cache          the artifacts that were fetched before, for machines without a network
 client         `Registry`: manifests and tags of one repository
 download       a blob to a layout, resumed where it was cut
