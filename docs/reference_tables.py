@@ -27,12 +27,15 @@ PREFIXES = {
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
     "durable": "Data on disk.",
+    "artifact": "Projects and components as OCI artifacts.",
     "reactor": "Running flows.",
+    "swap": "Exchanging a component of a running flow. The old component goes on.",
     "engine": "Engines and requests to them.",
     "protocol": "Data from the wire.",
     "loops": "Event loops.",
     "observe": "Logs and telemetry.",
     "transport": "The server.",
+    "edge": "Deployments and their updates.",
     "session": "Stateful answers, and resuming them.",
     "client": "The client.",
     "cli": "The command line.",
@@ -179,11 +182,16 @@ def command_line_page() -> str:
         *_help(),
     ]
     for name in app.COMMANDS:
-        lines += [f"## torvyn {name}", "", *_help(name)]
         command = importlib.import_module(f"torvyn.cli.commands.{name}").command
-        for subcommand in getattr(command, "commands", ()):
-            lines += [f"### torvyn {name} {subcommand}", "", *_help(name, subcommand)]
+        lines += _sections(command, name)
     return "\n".join(lines)
+
+
+def _sections(command: Any, *names: str) -> Iterator[str]:
+    """The help of a command, and of its subcommands."""
+    yield from (f"{'#' * (len(names) + 1)} torvyn {' '.join(names)}", "", *_help(*names))
+    for name, subcommand in getattr(command, "commands", {}).items():
+        yield from _sections(subcommand, *names, name)
 
 
 def _help(*command: str) -> list[str]:

@@ -24,11 +24,13 @@ ORDER = (
     ("manifest",),
     ("sandbox",),
     ("durable",),
+    ("artifact",),
     ("link",),
     ("reactor",),
     ("engine",),
     ("observe",),
     ("transport",),
+    ("edge",),
     ("testing",),
     ("cli",),
 )

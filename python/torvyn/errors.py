@@ -6,6 +6,8 @@
     +-- ContractError          a component breaks its contract      exit 2
     +-- UsageError             the command line is invalid          exit 2
     +-- TextError              tokens or a tokenizer are invalid    exit 2
+    +-- ArtifactError          an artifact is invalid or rejected   exit 2
+    +-- DeployError            a deployment or its channel refuses  exit 2
     +-- MissingError           a file, model or package is missing  exit 3
     +-- FlowError              a running flow failed                exit 1
     |   +-- ComponentError     raised by components
@@ -138,6 +140,14 @@ class UsageError(TorvynError):
 
 
 class TextError(TorvynError):
+    exit_code = 2
+
+
+class ArtifactError(TorvynError):
+    exit_code = 2
+
+
+class DeployError(TorvynError):
     exit_code = 2
 
 

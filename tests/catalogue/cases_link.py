@@ -139,6 +139,23 @@ def stray_override(_: Path) -> object:
     return link.ProjectLinker(manifest.parse(text), overrides).plan()
 
 
+def check_lock(is_locked: bool) -> Callable[[Path], object]:
+    """The check of a project with a component that its lock file does not have."""
+
+    def run(folder: Path) -> object:
+        (folder / "part").mkdir()
+        (folder / "part" / "component.py").write_text(FULL)
+        (folder / "torvyn.lock").write_text("schema = 1\n")
+        text = HEAD + '[[component]]\nname = "part"\npath = "part"\n[flow.main.nodes.a]\n'
+        text += 'component = "lines"\n'
+        file = str(folder / "Torvyn.toml")
+        overrides = link.Overrides(is_locked=is_locked)
+        linker = link.ProjectLinker(manifest.parse(text, file), overrides)
+        raise LinkError.of(linker.check())
+
+    return run
+
+
 MANY = {f"s{index}": SINK for index in range(17)}
 FULL = "import torvyn\nclass A(torvyn.Filter):\n    def evaluate(self, e): return True\n"
 
@@ -182,6 +199,8 @@ CASES: dict[str, Callable[[Path], object]] = {
         SOURCE, FILTER + '\ninterface = "torvyn:streaming/processor"', SINK
     ),
     "link.interface-unknown": unknown_interface,
+    "link.lock-mismatch": check_lock(is_locked=True),
+    "link.lock-outdated": check_lock(is_locked=False),
     "link.memory-limit": over_limit,
     "link.method-missing": component("import torvyn\nclass A(torvyn.Filter): pass\n"),
     "link.no-sink": chain(SOURCE, FILTER),

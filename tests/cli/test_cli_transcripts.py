@@ -30,6 +30,7 @@ MASKS = (
     (r"\b\d+(\.\d+)?%", "<share>"),
     (r"torvyn [\d.]+, Python .* cores", "<machine>"),
     (r"torvyn \d[\d.]*$", "torvyn <version>"),
+    (r"sha256:[0-9a-f]{64}", "sha256:<digest>"),
 )
 
 
@@ -56,6 +57,7 @@ def test_a_command_answers_as_its_transcript_says(
     folder = tmp_path / "token-streaming"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
     expected = path.read_text()
     lines = re.findall(r"^\$ torvyn ?(.*)$", expected, re.MULTILINE)

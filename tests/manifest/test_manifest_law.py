@@ -77,6 +77,7 @@ MANIFESTS = st.builds(
     observability=records(tables.OBSERVABILITY),
     security=records(tables.SECURITY),
     serve=records(tables.SERVE, routes=st.dictionaries(TEXT, TEXT, max_size=2)),
+    pack=records(tables.PACK),
 )
 
 

@@ -43,6 +43,7 @@ struct State {
     wants_room: bool,
     /// Parts of the body that were taken, as far as it matters.
     parts: u8,
+    appended_at: Option<Instant>,
     /// When a part of the body was last taken.
     taken_at: Option<Instant>,
     /// Whether a timer wakes the connection.
@@ -120,13 +121,15 @@ impl Answer {
             return false;
         }
         write(&mut state.buffer);
-        self.wake_in_time(&mut state);
+        let now = Instant::now();
+        state.appended_at = Some(now);
+        self.wake_in_time(&mut state, now);
         true
     }
 
-    fn wake_in_time(&self, state: &mut State) {
+    fn wake_in_time(&self, state: &mut State, now: Instant) {
         let last = state.taken_at.filter(|_| state.parts >= FIRST_PARTS);
-        let due = last.map(|at| at + TOGETHER).filter(|due| Instant::now() < *due);
+        let due = last.map(|at| at + TOGETHER).filter(|due| now < *due);
         match (due, &state.sender) {
             (Some(due), Some(sender)) if state.waiting_bytes() < TOGETHER_BYTES => {
                 if !std::mem::replace(&mut state.is_timed, true) {
@@ -135,6 +138,11 @@ impl Answer {
             }
             _ => state.wake(),
         }
+    }
+
+    /// When something was last appended.
+    pub fn appended_at(&self) -> Option<Instant> {
+        lock(&self.state).appended_at
     }
 
     pub fn append(&self, data: &[u8]) -> bool {

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import click
 
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn.artifact.prepare import PreparedProject
     from torvyn.cli.screen import Screen
     from torvyn.link import Plan
 
@@ -63,6 +64,26 @@ def flow_options(function: Function) -> Function:
     return function
 
 
+def artifact_options(function: Function) -> Function:
+    """The options of commands that can take a flow from an artifact."""
+    options = (
+        click.option(
+            "--artifact",
+            metavar="REFERENCE",
+            help="Take the flow from an artifact: a layout such as oci:./dist:1.2, oci://..., or "
+            "the folder of an unpacked artifact. `run oci:./dist` is the same, for a reference.",
+        ),
+        click.option(
+            "--locked",
+            is_flag=True,
+            help="Fail if a component differs from torvyn.lock.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def end_options(function: Function) -> Function:
     """The options of commands that run a flow."""
     options = (
@@ -94,6 +115,14 @@ def manifest_path(text: str) -> Path:
     return path / "Torvyn.toml" if path.is_dir() else path
 
 
+class Ends(TypedDict, total=False):
+    """What a command changes at the ends of a flow."""
+
+    input: str | None
+    output: str | None
+    deadline_s: float | None
+
+
 @dataclass(frozen=True)
 class Target:
     """The parsed arguments of `flow_options`."""
@@ -102,6 +131,8 @@ class Target:
     flow: str | None
     config: dict[str, str]
     settings: dict[str, str]
+    artifact: str | None = None
+    is_locked: bool = False
 
     @classmethod
     def of(
@@ -112,7 +143,11 @@ class Target:
         manifest: str,
         overrides: tuple[str, ...],
         settings: tuple[str, ...],
+        artifact: str | None = None,
+        locked: bool = False,
     ) -> Target:
+        if flow is not None and flow.startswith("oci:"):
+            artifact, flow = _only_artifact(flow, artifact), None
         named = flow.removeprefix("flow.") if flow else None
         if named is not None and flow_name is not None and named != flow_name:
             raise UsageError(
@@ -125,24 +160,44 @@ class Target:
             named or flow_name,
             pairs(overrides, "--config", "NODE.KEY=VALUE"),
             setting_pairs(settings),
+            artifact,
+            locked,
         )
 
-    def link(
-        self,
-        screen: Screen,
-        *,
-        input: str | None = None,
-        output: str | None = None,
-        deadline_s: float | None = None,
-    ) -> Plan:
+    def link(self, screen: Screen, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow. Shows its warnings, and hides its secrets on the screen."""
-        from torvyn.link import Overrides, ProjectLinker
-
-        overrides = Overrides(self.config, self.settings, input, output, deadline_s)
-        plan = ProjectLinker.open(self.manifest, overrides).plan(self.flow)
+        plan = self.plan(**ends)
         screen.secrets = plan.secrets
         screen.warn(plan.warnings)
         return plan
+
+    def plan(self, **ends: Unpack[Ends]) -> Plan:
+        """The plan of the flow, from the files as they are now."""
+        from torvyn.link import Overrides, ProjectLinker
+
+        overrides = Overrides(self.config, self.settings, **ends, is_locked=self.is_locked)
+        manifest = self.manifest
+        if self.artifact is not None:
+            project = _prepare(self.artifact, self.settings)
+            manifest = project.manifest
+            overrides = replace(overrides, packed_files=project.files)
+        return ProjectLinker.open(manifest, overrides).plan(self.flow)
+
+
+def _only_artifact(reference: str, option: str | None) -> str:
+    if option is not None and option != reference:
+        message = f"you named two artifacts, `{reference}` and `{option}`"
+        raise UsageError("cli.bad-usage", message, hint="name the flow with `--flow NAME`")
+    return reference
+
+
+def _prepare(artifact: str, settings: dict[str, str]) -> PreparedProject:
+    from torvyn.artifact.prepare import default_cache_dir, prepare
+    from torvyn.manifest import resolve
+
+    # The settings of the machine, not of the project that is not checked yet.
+    cache_dir = resolve(flags=settings)["runtime.cache_dir"]
+    return prepare(artifact, Path(cache_dir) if cache_dir else default_cache_dir())
 
 
 def setting_pairs(texts: tuple[str, ...]) -> dict[str, str]:
@@ -164,10 +219,19 @@ def pairs(texts: tuple[str, ...], option: str, form: str) -> dict[str, str]:
 
 def link_with_ends(screen: Screen, options: dict[str, Any]) -> tuple[Plan, int | None]:
     """The plan that `flow_options` and `end_options` describe, and the limit of elements."""
+    target, ends, limit = target_with_ends(options)
+    return target.link(screen, **ends), limit
+
+
+def target_with_ends(options: dict[str, Any]) -> tuple[Target, Ends, int | None]:
+    """What `flow_options` and `end_options` describe."""
     timeout, limit = options.pop("timeout"), options.pop("limit")
-    ends = {name: options.pop(name) for name in ("input", "output")}
-    deadline_s = None if timeout is None else duration_s("--timeout", timeout)
-    return Target.of(**options).link(screen, deadline_s=deadline_s, **ends), limit
+    ends = Ends(
+        input=options.pop("input"),
+        output=options.pop("output"),
+        deadline_s=None if timeout is None else duration_s("--timeout", timeout),
+    )
+    return Target.of(**options), ends, limit
 
 
 def duration_s(option: str, text: str) -> float:

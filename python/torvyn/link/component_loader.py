@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST, SINKS
 from torvyn.contract import ROLES, Component
@@ -23,6 +23,10 @@ from torvyn.link.plan import ComponentRef
 from torvyn.link.private_imports import open_folder
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.records import ComponentRecord, GrantRecord
+from torvyn.sandbox.guest_file import wasm_path
+
+if TYPE_CHECKING:
+    from torvyn.artifact.lock import Lock
 
 GROUP = "torvyn.components"
 
@@ -45,6 +49,14 @@ class Library:
     grants: Mapping[str, GrantRecord] = field(default_factory=dict)
     cache_dir: Path | None = None
     """The folder of compiled components; None means the user's cache."""
+    lock: Lock | None = None
+    """The digests that the components must have."""
+    output_folder: Path | None = None
+    """The folder that the paths of state and audit files are relative to; None means `folder`."""
+
+    @property
+    def written(self) -> Path:
+        return self.folder if self.output_folder is None else self.output_folder
 
     def find(
         self, name: str, place: Location | None, problems: Problems, *, has_input: bool = False
@@ -84,7 +96,7 @@ class Library:
     def _guest(self, name: str) -> Path | None:
         record = self.declared.get(name)
         if record is not None:
-            found = wasm_path(record, self.folder)
+            found = self._wasm_path(record)
         else:
             found = self.folder / name if name.endswith(".wasm") else None
         return found and found.resolve()
@@ -98,9 +110,13 @@ class Library:
     def _cached(self) -> str:
         return str(self.cache_dir.resolve()) if self.cache_dir else ""
 
+    def _wasm_path(self, record: ComponentRecord) -> Path | None:
+        locked = self.lock.component(record.name) if self.lock else None
+        return wasm_path(record, self.folder, locked.language if locked else "")
+
     def _find_declared(self, record: ComponentRecord, problems: Problems) -> LoadedComponent | None:
         place = record.at("entry" if record.entry else "path")
-        guest = wasm_path(record, self.folder)
+        guest = self._wasm_path(record)
         if guest is not None:
             if not guest.is_file():
                 message = f"component `{record.name}` has no file `{display_path(str(guest))}`"
@@ -125,27 +141,6 @@ def _builtin(name: str, has_input: bool) -> str | None:
         return SINKS[name]
     engines = ENGINE_PROCESSORS if has_input else ENGINES
     return BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
-
-
-def wasm_path(record: ComponentRecord, folder: Path) -> Path | None:
-    """The `.wasm` file of a sandboxed component: its own, or the result of a build."""
-    path = folder / record.path
-    if path.suffix == ".wasm":
-        return path
-    language = record.language or _language(path)
-    if language == "wasm":
-        found = sorted(path.glob("*.wasm"))
-        return found[0] if len(found) == 1 else path / f"{record.name}.wasm"
-    if language != "python" or record.isolation == "wasm":
-        return path / "build" / f"{record.name}.wasm"
-    return None
-
-
-def _language(folder: Path) -> str:
-    """The language, detected as in `torvyn.sandbox.build.project`, which loads slowly."""
-    entries = (("c", "component.c"), ("python", "component.py"), ("rust", "Cargo.toml"))
-    found = (language for language, entry in entries if os.path.isfile(folder / entry))
-    return next(found, "python")
 
 
 def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:

@@ -231,10 +231,10 @@ class FlowLinker:
             runtime=self._defaults.runtime,
             observability=settings["observability.level"],
             audit=settings["security.audit"],
-            audit_file=audit_file(settings, self._library.folder),
+            audit_file=audit_file(settings, self._library.written),
             checkpoint_s=checkpoint_s,
-            state_dir=state_dir(settings, self._library.folder) if checkpoint_s else "",
-            telemetry=telemetry_plan(settings, self._library.folder),
+            state_dir=state_dir(settings, self._library.written) if checkpoint_s else "",
+            telemetry=telemetry_plan(settings, self._library.written),
             warnings=self._problems.warnings(),
             secrets=frozenset(self._problems.secrets),
         )

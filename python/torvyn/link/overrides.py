@@ -32,6 +32,13 @@ class Overrides:
     output: str | None = None
     """`--output`: the file that the flow's only `file` or `console` sink writes."""
     deadline_s: float | None = None
+    is_locked: bool = False
+    """`--locked`: whether every component must match torvyn.lock."""
+    checks_locks: bool = True
+    """Whether components are compared with torvyn.lock."""
+    packed_files: frozenset[str] | None = None
+    """The paths of an unpacked artifact. The configs of its nodes may name them, and what it writes
+    is relative to the current folder."""
 
     def apply(self, flow: FlowRecord, declared: Container[str], problems: Problems) -> FlowRecord:
         """The flow with these changes. `declared` names the components of the project, which may

@@ -6,6 +6,7 @@ the settings, the overrides and the flows, so that one error reports all of them
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
@@ -40,7 +41,9 @@ class ProjectLinker:
         )
         self.problems.secrets |= manifest.secrets | self.settings.secrets
         self._overrides = overrides
-        self._library = library_of(manifest, self.settings)
+        output_folder = Path.cwd() if overrides.packed_files is not None else None
+        self._library = library_of(manifest, self.settings, output_folder)
+        self._read_lock(overrides)
 
     @classmethod
     def open(
@@ -84,6 +87,7 @@ class ProjectLinker:
         """Every problem of the file, its flows and its components; warnings last."""
         self.plans(self.manifest.flows)
         self._check_unused_components()
+        self._check_locks(warns=True)
         check_grant_names(self.manifest, self.problems)
         folder = Path(self.manifest.file).parent
         paths = (folder / record.path for record in self.manifest.components if record.path)
@@ -93,12 +97,43 @@ class ProjectLinker:
     def raise_problems(self) -> None:
         """Raises one error for all problems so far."""
         check_grant_names(self.manifest, self.problems)
+        self._check_locks()
         if self.problems:
             diagnostics = self.problems.diagnostics()
             is_text = any(problem.code.startswith("manifest.") for problem in diagnostics)
             raise (ManifestError if is_text else LinkError).of(diagnostics) from self.problems.cause
 
+    def _read_lock(self, overrides: Overrides) -> None:
+        folder = self._library.folder
+        if not os.path.exists(folder / "torvyn.lock") and not overrides.is_locked:
+            return
+        # Projects without a lock file never load this module.
+        from torvyn.link.checks.locks import read_lock
+
+        self._library.lock = read_lock(folder, self.problems)
+
+    def _check_locks(self, *, warns: bool = False) -> None:
+        """Compares the components with torvyn.lock; an unpacked artifact was compared already."""
+        if self._overrides.packed_files is not None or not self._overrides.checks_locks:
+            return
+        if self._library.lock is None and not self._overrides.is_locked:
+            return
+        from torvyn.link.checks.locks import check_locks
+
+        check_locks(
+            self.manifest,
+            self._library.lock,
+            self.problems,
+            is_locked=self._overrides.is_locked,
+            warns=warns,
+        )
+
     def _link(self, flow: FlowRecord, problems: Problems) -> Plan:
+        if self._overrides.packed_files is not None:
+            from torvyn.artifact.packing.data_files import with_packed_files
+
+            folder = self._library.folder.resolve()
+            flow = with_packed_files(flow, folder, self._overrides.packed_files)
         flow = self._overrides.apply(flow, self._library.declared, problems)
         return FlowLinker(flow, self._library, self.settings, problems).link()
 
@@ -128,12 +163,15 @@ class ProjectLinker:
                 self._library.find(record.name, record.at("name"), self.problems)
 
 
-def library_of(manifest: Manifest, settings: Settings) -> Library:
+def library_of(
+    manifest: Manifest, settings: Settings, output_folder: Path | None = None
+) -> Library:
     folder = Path(manifest.file).parent
     cache_dir = settings["runtime.cache_dir"]
     return Library(
         {record.name: record for record in manifest.components},
         folder,
         grants=manifest.security.grants,
-        cache_dir=folder / cache_dir if cache_dir else None,
+        cache_dir=(output_folder or folder) / cache_dir if cache_dir else None,
+        output_folder=output_folder,
     )

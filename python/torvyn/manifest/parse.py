@@ -210,6 +210,8 @@ class _Parser(Reader):
             parts["security"] = self._security(root.value["security"])
         if "serve" in root.value:
             parts["serve"] = self._serve(root.value["serve"])
+        if "pack" in root.value:
+            parts["pack"] = self.record(tables.PACK, root.value["pack"].node, tables.PACK.record)
         return Manifest(
             **parts,
             file=file,

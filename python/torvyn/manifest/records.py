@@ -191,6 +191,14 @@ class ServeRecord(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class PackRecord(Record):
+    """What `torvyn pack` adds to the files that the project needs, and what it leaves out."""
+
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class Manifest(Record):
     """A parsed Torvyn.toml. Link turns its flows into Plans."""
 
@@ -201,6 +209,7 @@ class Manifest(Record):
     observability: ObservabilityRecord = field(default_factory=ObservabilityRecord)
     security: SecurityRecord = field(default_factory=SecurityRecord)
     serve: ServeRecord = field(default_factory=ServeRecord)
+    pack: PackRecord = field(default_factory=PackRecord)
     file: str = field(default="Torvyn.toml", compare=False)
     """The path as the user wrote it; component paths are relative to its folder."""
     secrets: frozenset[str] = field(default=frozenset(), compare=False, repr=False)

@@ -35,6 +35,8 @@ def render(manifest: Manifest) -> str:
     if routes := manifest.serve.routes:
         lines = [f"{_key(name)} = {plain(flow)}" for name, flow in routes.items()]
         blocks.append("\n".join(["[serve.routes]", *lines, ""]))
+    if any(_values(tables.PACK, manifest.pack)):
+        blocks.append(_block("[pack]", tables.PACK, manifest.pack))
     return "\n".join(blocks)
 
 
@@ -89,7 +91,7 @@ def plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(plain(item) for item in value)}]"
     if isinstance(value, str):
-        return _string(escape(value))
+        return quote(escape(value))
     if isinstance(value, float):
         text = repr(value)
         return text if any(mark in text for mark in ".e") else f"{text}.0"
@@ -97,9 +99,10 @@ def plain(value: Any) -> str:
 
 
 def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _string(key)
+    return key if _BARE.fullmatch(key) else quote(key)
 
 
-def _string(text: str) -> str:
+def quote(text: str) -> str:
+    """A text as a TOML string."""
     # TOML has the escapes of JSON, but no lone surrogates, and requires U+007F to be escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -10,7 +10,13 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import duration_s, end_options, flow_options, link_with_ends
+from torvyn.cli.target import (
+    artifact_options,
+    duration_s,
+    end_options,
+    flow_options,
+    link_with_ends,
+)
 
 EXAMPLE = """\
 torvyn bench --rounds 10
@@ -20,6 +26,7 @@ torvyn bench --compare before.json --threshold 5"""
 
 @make_command("bench", example=EXAMPLE, formats=("human", "json", "markdown"))
 @flow_options
+@artifact_options
 @end_options
 @click.option("--warmup", type=click.IntRange(min=0), default=1, show_default=True, metavar="N",
               help="Rounds to run before measuring.")  # fmt: skip

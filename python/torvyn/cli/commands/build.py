@@ -86,11 +86,11 @@ def _compile(screen: Screen, result: BuildResult, cache_dir: Path | None) -> Non
 
 def _guests(names: tuple[str, ...], manifest: Path) -> list[GuestProject]:
     """The guests to build. A folder needs no manifest."""
-    from torvyn.sandbox.build.project import GuestProject, detect_language
+    from torvyn.sandbox.build.project import GuestProject, detect_language, is_built
 
     declared = _manifest_guests(manifest, needed=not names or not all(map(_is_folder, names)))
     if not names:
-        return [guest for record, guest in declared.values() if _is_sandboxed(record, guest)]
+        return [guest for record, guest in declared.values() if is_built(record, guest)]
     guests = []
     for name in names:
         if name in declared:
@@ -109,23 +109,12 @@ def _manifest_guests(
     manifest: Path, needed: bool
 ) -> dict[str, tuple[ComponentRecord, GuestProject]]:
     from torvyn.manifest import read
-    from torvyn.sandbox.build.project import GuestProject, detect_language
+    from torvyn.sandbox.build.project import guest_of
 
     if not needed and not manifest.is_file():
         return {}
-    guests = {}
-    for record in read(manifest).components:
-        folder = manifest.parent / record.path
-        language = record.language or detect_language(folder) or ""
-        guests[record.name] = (record, GuestProject(record.name, folder, language, record.entry))
-    return guests
-
-
-def _is_sandboxed(record: ComponentRecord, guest: GuestProject) -> bool:
-    """Python runs in the process by default; a .wasm file needs no build."""
-    if record.path.endswith(".wasm") or guest.language == "wasm":
-        return False
-    return record.isolation == "wasm" or guest.language != "python"
+    records = read(manifest).components
+    return {record.name: (record, guest_of(record, manifest.parent)) for record in records}
 
 
 def _is_folder(name: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import manifest_option, manifest_path
@@ -19,7 +21,8 @@ torvyn check --manifest examples/token-streaming --format json"""
 
 @make_command("check", example=EXAMPLE)
 @manifest_option
-def command(screen: Screen, manifest: str) -> int:
+@click.option("--locked", is_flag=True, help="Fail if a component differs from torvyn.lock.")
+def command(screen: Screen, manifest: str, locked: bool) -> int:
     """Check a manifest and list all problems.
 
     Reads the manifest, loads its components and links all its flows. Nothing is started. Stored
@@ -27,10 +30,10 @@ def command(screen: Screen, manifest: str) -> int:
     """
     from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.cli.store_warnings import store_warnings
-    from torvyn.link import ProjectLinker
+    from torvyn.link import Overrides, ProjectLinker
 
     path = manifest_path(manifest)
-    linker = ProjectLinker.open(path)
+    linker = ProjectLinker.open(path, Overrides(is_locked=locked))
     problems = linker.check()
     errors = [problem for problem in problems if problem.severity == "error"]
     if not errors:

@@ -1,4 +1,4 @@
-"""`torvyn inspect`: describes a WebAssembly component without running it."""
+"""`torvyn inspect`: describes a WebAssembly component or an artifact without running it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,53 @@ from torvyn.cli.screen import Screen
 
 EXAMPLE = """\
 torvyn inspect guard.wasm
+torvyn inspect oci:./dist:1.2
 torvyn inspect guard.wasm --format json"""
 
 
 @make_command("inspect", example=EXAMPLE)
-@click.argument("file", type=click.Path())
-def command(screen: Screen, file: str) -> int:
-    """Describe a WebAssembly component.
+@click.argument("target", metavar="FILE|REFERENCE")
+def command(screen: Screen, target: str) -> int:
+    """Describe a WebAssembly component or an artifact.
 
-    Shows its world, role and size, its imports and exports, and the capabilities that it needs. The
-    component is compiled and linked as for a flow, but not started.
+    For a component: its world, role and size, its imports and exports, and the capabilities that
+    it needs. It is compiled and linked as for a flow, but not started. For an artifact: its digest,
+    its annotations and its files, and the artifacts that refer to it, such as signatures.
     """
     from pathlib import Path
 
-    from torvyn.sandbox.description import describe_component
-
-    facts = describe_component(Path(file))
+    is_artifact = target.startswith("oci:") or Path(target).is_dir()
+    facts = _artifact_facts(target) if is_artifact else _component_facts(Path(target))
     if screen.is_json:
         screen.document(facts)
     else:
-        screen.data("\n".join(_lines(facts)))
+        screen.data("\n".join(_artifact_lines(facts) if is_artifact else _lines(facts)))
     return 0
+
+
+def _component_facts(path: Any) -> dict[str, Any]:
+    from torvyn.sandbox.description import describe_component
+
+    return describe_component(path)
+
+
+def _artifact_facts(reference: str) -> dict[str, Any]:
+    from torvyn.artifact.description import describe_artifact
+    from torvyn.artifact.prepare import locate
+
+    return describe_artifact(*locate(reference))
+
+
+def _artifact_lines(facts: dict[str, Any]) -> list[str]:
+    lines = [facts["digest"], f"{facts['artifact_type']}, {facts['size_bytes']} bytes"]
+    prefix = "org.opencontainers.image."
+    lines += [f"{key.removeprefix(prefix)}: {text}" for key, text in facts["annotations"].items()]
+    width = max((len(str(file["size_bytes"])) for file in facts["files"]), default=0)
+    lines += ["files:"]
+    lines += [f"  {file['size_bytes']:>{width}}  {file['path']}" for file in facts["files"]]
+    lines += ["referrers:"]
+    lines += [f"  {each['digest']}  {each['artifact_type']}" for each in facts["referrers"]]
+    return lines if facts["referrers"] else [*lines, "  none"]
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:

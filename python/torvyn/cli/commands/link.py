@@ -6,7 +6,7 @@ from typing import Any
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import Target, flow_options
+from torvyn.cli.target import Target, artifact_options, flow_options
 
 EXAMPLE = """\
 torvyn link flow.main
@@ -15,6 +15,7 @@ torvyn link --config filter.words=secret --format json"""
 
 @make_command("link", example=EXAMPLE)
 @flow_options
+@artifact_options
 def command(screen: Screen, **target: Any) -> int:
     """Show the plan of a flow without running it.
 

@@ -76,6 +76,10 @@ def install(
     target = Target.of(
         flow=flow, flow_name=flow_name, manifest=manifest, overrides=overrides, settings=settings
     )
+    if target.artifact is not None:
+        message = "a service cannot run an artifact directly"
+        hint = "run `torvyn run` with the artifact, or install the service in a project's folder"
+        raise UsageError("cli.bad-usage", message, hint=hint)
     arguments = {"--config": overrides, "--set": settings}
     made = plan_installation(target, arguments, name, is_system, options)
     screen.secrets = made.plan.secrets

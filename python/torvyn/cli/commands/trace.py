@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import end_options, flow_options, link_with_ends
+from torvyn.cli.target import artifact_options, end_options, flow_options, link_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.timeline import Call, ElementTrace
@@ -19,6 +19,7 @@ torvyn trace flow.main --format json > trace.json"""
 
 @make_command("trace", example=EXAMPLE)
 @flow_options
+@artifact_options
 @end_options
 def command(screen: Screen, **options: Any) -> int:
     """Run a flow and show what happens to each element.

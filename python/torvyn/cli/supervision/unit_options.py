@@ -104,7 +104,7 @@ def plan_installation(
         tuple(command),
         manifest.parent,
         is_system=is_system,
-        stop_s=_stop_s(plan),
+        stop_s=stop_limit_s(plan),
         has_state_dir="state_dir" in RUNTIME.by_name,
         systemd_version=systemctl.version(),
         **_unit_fields(options, is_system),
@@ -129,7 +129,7 @@ def unit_name(project: str, flow: str, flows: int) -> str:
     return project if flows == 1 else f"{project}-{flow}"
 
 
-def _stop_s(plan: Plan) -> float:
+def stop_limit_s(plan: Plan) -> float:
     """How long a drain and all teardowns may take."""
     runtime = plan.runtime
     return runtime.drain_timeout_s + runtime.teardown_timeout_s * len(plan.nodes) + _STOP_MARGIN_S

@@ -7,5 +7,6 @@ signatures    a component's methods fit its role
 budgets       the limits of a flow as a whole
 keys          a component with a `key` can have one instance per key
 memory        the budgets of a flow fit into the memory of its process
+locks         components match torvyn.lock
 grants        a guest's capabilities are granted
 """

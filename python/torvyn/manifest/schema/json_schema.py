@@ -25,6 +25,7 @@ def json_schema() -> dict[str, Any]:
         "flow": {**_names(flow), "minProperties": 1},
     }
     properties |= {name: _table(table) for name, table in tables.SETTINGS.items()}
+    properties["pack"] = _table(tables.PACK)
     properties["security"]["properties"]["grants"] = _names(_table(settings_tables.GRANT))
     properties["serve"]["properties"]["routes"] = {
         "type": "object",

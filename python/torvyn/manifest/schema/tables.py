@@ -323,6 +323,20 @@ END: Final = Table(
     ),
     records.PortRef,
 )
+PACK: Final = Table(
+    "[pack]",
+    "The files that `torvyn pack` puts into an artifact.",
+    (
+        Key(
+            "include",
+            "strings",
+            'Patterns such as `"models/**"`, relative to Torvyn.toml: files that are added to the '
+            "components and to the files that the configs of nodes name.",
+        ),
+        Key("exclude", "strings", "Patterns of files that are left out."),
+    ),
+    records.PackRecord,
+)
 SETTINGS: Final = {
     "runtime": RUNTIME,
     "observability": OBSERVABILITY,
@@ -331,8 +345,8 @@ SETTINGS: Final = {
 }
 """The tables that flags, the environment and the user's config can override. Grants cannot be
 overridden."""
-TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS)
+TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS, "pack")
 ALL: Final = (
     *(PROJECT, COMPONENT, FLOW, NODE, EDGE, END, ON_ERROR),
-    *(RUNTIME, OBSERVABILITY, SECURITY, GRANT, SERVE),
+    *(RUNTIME, OBSERVABILITY, SECURITY, GRANT, SERVE, PACK),
 )

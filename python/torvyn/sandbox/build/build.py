@@ -52,10 +52,29 @@ def build(
     on_start(guest)
     source_digest = guest.source_digest
     binary = language.build_component(guest)
-    stamp = {"digest": digest, "world": binary.world, "sources": source_digest}
+    stamp = {
+        "digest": digest,
+        "world": binary.world,
+        "sources": source_digest,
+        "toolchain": language.toolchain(guest),
+    }
     _write(guest.target, binary.data)
     _write(guest.stamp, json.dumps(stamp).encode())
     return BuildResult(guest, guest.target, binary.world, len(binary.data), was_built=True)
+
+
+def build_or_reuse(
+    guest: GuestProject, *, on_start: Callable[[GuestProject], None] = lambda _: None
+) -> Path:
+    """The component of a guest. A build that fits the sources is used where the tools that made it
+    are missing."""
+    try:
+        return build(guest, on_start=on_start).path
+    except MissingError as error:
+        is_usable = guest.stamp.is_file() and guest.target.is_file() and not guest.is_outdated
+        if error.code == "sandbox.toolchain-missing" and is_usable:
+            return guest.target
+        raise
 
 
 def _current(guest: GuestProject, digest: str) -> BuildResult | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from torvyn.errors import ContractError, MissingError
+from torvyn.manifest.records import ComponentRecord
 
 ENTRIES: Final = {"c": "component.c", "python": "component.py", "rust": "Cargo.toml"}
 """The main file of each language, which also identifies the language of a folder."""
@@ -73,6 +74,21 @@ class GuestProject:
             return stamp.get("sources", "") not in ("", self.source_digest)
         except (OSError, ValueError, AttributeError, KeyError):
             return False
+
+
+def guest_of(record: ComponentRecord, folder: Path) -> GuestProject:
+    """The sources of a declared component in a project's folder."""
+    path = folder / record.path
+    language = record.language or detect_language(path) or ""
+    return GuestProject(record.name, path, language, record.entry)
+
+
+def is_built(record: ComponentRecord, guest: GuestProject) -> bool:
+    """Whether a component needs a build: Python runs in the process by default, and a .wasm file
+    is built."""
+    if record.path.endswith(".wasm") or guest.language == "wasm":
+        return False
+    return record.isolation == "wasm" or guest.language != "python"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,250 @@
+"""`Layout`: artifacts in a local folder, as an OCI image layout.
+
+    oci-layout          says that this is one; writers lock it
+    index.json          the manifests, with their tags
+    blobs/sha256/...    the content, by digest
+
+Readers need no lock: files appear complete, by rename, and a blob is used only after its digest was
+checked. The folder may come from anywhere, so blobs that are links, devices or pipes are refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from torvyn.artifact.blob_files import (
+    check_content,
+    copy_checked,
+    copy_hashed,
+    keep,
+    open_checked,
+    open_regular,
+    read_regular,
+    temporary_file,
+    write_file,
+)
+from torvyn.artifact.failures import invalid, not_found, too_large, unreadable, unwritable
+from torvyn.artifact.json_form import canonical, parse_object
+from torvyn.artifact.model import (
+    EMPTY,
+    EMPTY_DATA,
+    IMAGE_MANIFEST,
+    MAX_MANIFEST_BYTES,
+    REF_NAME,
+    Descriptor,
+    Digest,
+    ImageIndex,
+    ImageManifest,
+    check_digest,
+)
+from torvyn.artifact.reference import check_tag
+
+_MARKER: Final = "oci-layout"
+_MARKER_DATA: Final = canonical({"imageLayoutVersion": "1.0.0"})
+
+
+class Layout:
+    """The layout in a folder; `create` makes one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Final = folder
+        if not is_layout(folder):
+            hint = "name a folder that `torvyn pack` wrote"
+            raise not_found("artifact: it is not an OCI layout", f"`{folder}`", hint)
+        data = read_regular(folder / _MARKER, 4096)
+        version = parse_object(data, f"`{folder / _MARKER}`", 4096).get("imageLayoutVersion")
+        if version != "1.0.0":
+            raise invalid(f"`{folder}` is not an OCI layout of version 1.0.0")
+
+    @classmethod
+    def create(cls, folder: Path) -> Layout:
+        """Opens the layout, after making it if the folder has none."""
+        try:
+            (folder / "blobs" / "sha256").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from error
+        if not (folder / "index.json").exists():
+            write_file(folder / "index.json", ImageIndex().serialize())
+        if not is_layout(folder):
+            write_file(folder / _MARKER, _MARKER_DATA)
+        return cls(folder)
+
+    def path(self, digest: Digest) -> Path:
+        """Where the blob is, or would be."""
+        return self.folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
+
+    def has(self, descriptor: Descriptor) -> bool:
+        """Whether a blob with this digest and size is here; its content is not checked."""
+        try:
+            status = self.path(descriptor.digest).lstat()
+        except OSError:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_size == descriptor.size
+
+    # Reading
+
+    def open(self, descriptor: Descriptor) -> contextlib.AbstractContextManager[BufferedReader]:
+        """The blob as a file at its start, after its content was checked."""
+        return open_checked(self.path(descriptor.digest), descriptor)
+
+    def verify(self, descriptor: Descriptor) -> None:
+        """Raises `artifact.digest-mismatch` unless the blob is complete and unchanged."""
+        with self.open(descriptor):
+            pass
+
+    def read(self, descriptor: Descriptor, limit_bytes: int = MAX_MANIFEST_BYTES) -> bytes:
+        """The checked content of a small blob."""
+        if descriptor.size > limit_bytes:
+            size = f"{descriptor.size} bytes; the limit is {limit_bytes}"
+            raise too_large(f"the blob {descriptor.digest} has {size}")
+        path = self.path(descriptor.digest)
+        data = read_regular(path, limit_bytes)
+        check_content(data, descriptor, f"`{path}`")
+        return data
+
+    def copy(self, descriptor: Descriptor, target: BinaryIO) -> None:
+        """Copies the blob and checks what was copied; raises after the last byte if it differs."""
+        path = self.path(descriptor.digest)
+        with open_regular(path) as file:
+            copy_checked(file, target, descriptor, f"`{path}`")
+
+    def manifest(self, descriptor: Descriptor) -> ImageManifest:
+        if descriptor.media_type != IMAGE_MANIFEST:
+            raise invalid(f"{descriptor.digest} is not an image manifest")
+        return ImageManifest.parse(self.read(descriptor))
+
+    def index(self) -> ImageIndex:
+        path = self.folder / "index.json"
+        return ImageIndex.parse(read_regular(path, MAX_MANIFEST_BYTES), f"`{path}`")
+
+    def tags(self) -> dict[str, Descriptor]:
+        """The tagged manifests. Refuses an index in which two have the same tag."""
+        tags: dict[str, Descriptor] = {}
+        for descriptor in self.index().manifests:
+            name = _tag(descriptor)
+            if name in tags:
+                raise invalid(f"`{self.folder}` has two artifacts with the tag `{name}`")
+            if name:
+                tags[check_tag(name)] = descriptor
+        return tags
+
+    def resolve(self, target: str | None = None) -> Descriptor:
+        """The manifest with this tag or digest; without one, the only tagged one."""
+        tags = self.tags()
+        where = f"`{self.folder}`"
+        known = f"its tags are {', '.join(f'`{tag}`' for tag in tags)}" if tags else None
+        if target in tags:
+            return tags[target]
+        if target is None:
+            if len({descriptor.digest for descriptor in tags.values()}) == 1:
+                return next(iter(tags.values()))
+            raise not_found("single artifact", where, known and f"name a tag: {known}")
+        if ":" not in target:
+            raise not_found(f"artifact with the tag `{target}`", where, known)
+        digest = check_digest(target)
+        for descriptor in self.index().manifests:
+            if descriptor.digest == digest:
+                return descriptor
+        raise not_found(f"artifact {digest}", where, known)
+
+    def referrers(self, digest: Digest, artifact_type: str | None = None) -> list[Descriptor]:
+        """The artifacts about this one, such as its signatures, in the order of their digests."""
+        found: dict[Digest, Descriptor] = {}
+        for descriptor in self.index().manifests:
+            if descriptor.media_type != IMAGE_MANIFEST or descriptor.digest == digest:
+                continue
+            manifest = self.manifest(descriptor)
+            is_about = manifest.subject is not None and manifest.subject.digest == digest
+            if is_about and artifact_type in (None, manifest.artifact_type):
+                kind = manifest.artifact_type
+                found[descriptor.digest] = replace(descriptor, annotations={}, artifact_type=kind)
+        return sorted(found.values(), key=lambda descriptor: descriptor.digest)
+
+    # Writing
+
+    def add(
+        self, media_type: str, data: bytes, annotations: Mapping[str, str] | None = None
+    ) -> Descriptor:
+        """Stores a blob."""
+        descriptor = Descriptor.of(media_type, data, annotations)
+        if not self.has(descriptor):
+            write_file(self.path(descriptor.digest), data)
+        return descriptor
+
+    def add_file(
+        self, media_type: str, path: Path, annotations: Mapping[str, str] | None = None
+    ) -> Descriptor:
+        """Stores the content of a file as a blob."""
+        folder = self.folder / "blobs" / "sha256"
+        with temporary_file(folder) as (file, temporary), open_regular(path) as source:
+            try:
+                digest, size = copy_hashed(source, file)
+            except OSError as error:
+                raise unwritable(folder, error) from error
+            descriptor = Descriptor(media_type, digest, size, annotations or {})
+            if not self.has(descriptor):
+                keep(file, temporary, self.path(digest))
+        return descriptor
+
+    def adopt(self, path: Path, descriptor: Descriptor) -> None:
+        """Moves a finished download, on the same file system, into the layout after checking it.
+        If it differs from the descriptor, the file stays where it is."""
+        with open_checked(path, descriptor) as file:
+            keep(file, path, self.path(descriptor.digest))
+
+    def add_manifest(self, manifest: ImageManifest, *tags: str) -> Descriptor:
+        """Stores a manifest whose blobs are here, and lists it in the index."""
+        if manifest.config.digest == EMPTY.digest:
+            self.add(EMPTY.media_type, EMPTY_DATA)
+        self.add(IMAGE_MANIFEST, manifest.serialize())
+        descriptor = manifest.descriptor()
+        self.list_manifest(descriptor, *tags)
+        return descriptor
+
+    def list_manifest(self, descriptor: Descriptor, *tags: str) -> None:
+        """Lists a stored manifest in the index. A tag that another manifest has moves to it."""
+        plain = replace(descriptor, annotations={})
+        new = {tag: replace(plain, annotations={REF_NAME: check_tag(tag)}) for tag in tags}
+        with self._locked():
+            listed = {(_tag(each), each.digest): each for each in self.index().manifests}
+            kept = {key: each for key, each in listed.items() if key[0] not in new}
+            kept |= {(tag, each.digest): each for tag, each in new.items()}
+            if any(tag and digest == plain.digest for tag, digest in kept):
+                kept.pop(("", plain.digest), None)
+            else:
+                kept["", plain.digest] = plain
+            index = ImageIndex(tuple(kept[key] for key in sorted(kept)))
+            write_file(self.folder / "index.json", index.serialize())
+
+    def tag(self, name: str, descriptor: Descriptor) -> None:
+        self.list_manifest(descriptor, name)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One writer of the index at a time. The lock ends with the process."""
+        try:
+            lock = os.open(self.folder / _MARKER, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise unreadable(self.folder / _MARKER, error) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def is_layout(folder: Path) -> bool:
+    """Whether a folder looks like a layout."""
+    return (folder / _MARKER).is_file()
+
+
+def _tag(descriptor: Descriptor) -> str:
+    return descriptor.annotations.get(REF_NAME, "")

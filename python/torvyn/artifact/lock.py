@@ -1,0 +1,166 @@
+"""`torvyn.lock`: the digests of a project's components, interfaces, artifacts and wheels.
+
+It is TOML, so that a review can read its difference. `torvyn pack` writes it. A file that was not
+built here, such as a pulled component or a `.wasm` file, must match it; your own sources may
+change until the next pack, unless a command is told `--locked`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from torvyn.artifact.blob_files import read_regular
+from torvyn.artifact.failures import unreadable
+from torvyn.artifact.model import Digest, check_digest, digest_of
+from torvyn.errors import ArtifactError, Location, TorvynError
+from torvyn.manifest.render import quote
+
+NAME: Final = "torvyn.lock"
+SCHEMA: Final = 1
+_MAX_BYTES: Final = 1 << 20
+_HEADER: Final = "# Written by `torvyn pack`. Commit it together with the project.\n"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LockedComponent:
+    """A component of the project."""
+
+    name: str
+    language: str
+    sources: str = ""
+    """The digest of its source files; empty for a `.wasm` file that came from elsewhere."""
+    file: str = ""
+    """The path of its `.wasm` file; empty if it runs in the process."""
+    digest: str = ""
+    """The digest of that file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockedFile:
+    """A WIT file or a wheel."""
+
+    file: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockedArtifact:
+    """A component from a registry, as a node of the manifest names it."""
+
+    reference: str
+    digest: str
+    file: str = ""
+    """The path of its `.wasm` file in the artifact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    components: tuple[LockedComponent, ...] = ()
+    interfaces: tuple[LockedFile, ...] = ()
+    artifacts: tuple[LockedArtifact, ...] = ()
+    wheels: tuple[LockedFile, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Equal locks have equal texts, whatever the order in the manifest is.
+        for each in fields(self):
+            object.__setattr__(self, each.name, tuple(sorted(getattr(self, each.name), key=_first)))
+
+    def component(self, name: str) -> LockedComponent | None:
+        return next((each for each in self.components if each.name == name), None)
+
+    def artifact(self, reference: str) -> LockedArtifact | None:
+        """What an `oci://` reference of the manifest stands for."""
+        return next((each for each in self.artifacts if each.reference == reference), None)
+
+    @classmethod
+    def read(cls, folder: Path) -> Lock | None:
+        """The lock of the project in a folder; None if it has none."""
+        path = folder / NAME
+        return cls.parse(read_regular(path, _MAX_BYTES), str(path)) if path.exists() else None
+
+    @classmethod
+    def parse(cls, data: bytes, file: str = NAME) -> Lock:
+        try:
+            value = tomllib.loads(data.decode())
+        except (ValueError, RecursionError) as error:
+            raise _bad_lock(file, f"it is not valid TOML: {error}") from None
+        if value.get("schema") != SCHEMA:
+            raise _bad_lock(file, f"its schema is not {SCHEMA}")
+        return cls(
+            _entries(value, "component", LockedComponent, file),
+            _entries(value, "interface", LockedFile, file),
+            _entries(value, "artifact", LockedArtifact, file),
+            _entries(value, "wheel", LockedFile, file),
+        )
+
+    def render(self) -> str:
+        blocks = [f"{_HEADER}schema = {SCHEMA}\n"]
+        tables: Mapping[str, Iterable[Any]] = {
+            "component": self.components,
+            "interface": self.interfaces,
+            "artifact": self.artifacts,
+            "wheel": self.wheels,
+        }
+        for name, entries in tables.items():
+            blocks += [_block(name, entry) for entry in entries]
+        return "\n".join(blocks)
+
+
+def tree_digest(files: Mapping[str, Path]) -> Digest:
+    """One digest for a set of files: of their paths and contents, in the order of the paths."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(f"{file_digest(files[path])} {path}\n".encode())
+    return Digest(f"sha256:{digest.hexdigest()}")
+
+
+def file_digest(path: Path) -> Digest:
+    try:
+        return digest_of(path.read_bytes())
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _entries(value: Mapping[str, Any], key: str, kind: type[T], file: str) -> tuple[T, ...]:
+    found = value.get(key, [])
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    entries = []
+    for each in found if isinstance(found, list) else [found]:
+        texts = each if isinstance(each, dict) else {"": ""}
+        if not all(name in names and isinstance(text, str) for name, text in texts.items()):
+            raise _bad_lock(file, f"`[[{key}]]` has other keys than {', '.join(names)}")
+        entries.append(_entry(kind, texts, key, file))
+    return tuple(entries)
+
+
+def _entry(kind: type[T], texts: Mapping[str, str], key: str, file: str) -> T:
+    try:
+        for name in ("digest", "sources"):
+            if texts.get(name):
+                check_digest(texts[name])
+        return kind(**texts)
+    except (TypeError, TorvynError) as error:
+        raise _bad_lock(file, f"`[[{key}]]`: {error}") from None
+
+
+def _block(name: str, entry: Any) -> str:
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    lines = [f"{key} = {quote(text)}" for key, text in values.items() if text]
+    return "\n".join([f"[[{name}]]", *lines, ""])
+
+
+def _first(entry: Any) -> str:
+    return str(getattr(entry, fields(entry)[0].name))
+
+
+def _bad_lock(file: str, reason: str) -> ArtifactError:
+    message = f"the lock file cannot be used: {reason}"
+    hint = "write it again with `torvyn pack --update-lock`"
+    return ArtifactError("artifact.bad-lock", message, location=Location(file), hint=hint)

@@ -1,0 +1,224 @@
+"""`pack`: a project whose components are built, to an artifact in a layout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from torvyn.artifact.blob_files import write_file
+from torvyn.artifact.layout import Layout
+from torvyn.artifact.lock import NAME, Lock
+from torvyn.artifact.media_types import (
+    LOCK_PATH,
+    MANIFEST_PATH,
+    PROVENANCE_PATH,
+    SBOM_PATH,
+    media_type,
+)
+from torvyn.artifact.model import (
+    COMPONENT,
+    PROJECT,
+    TITLE,
+    Descriptor,
+    ImageManifest,
+)
+from torvyn.artifact.packing.component_files import ComponentFiles
+from torvyn.artifact.packing.project_files import ProjectFiles, wit_files
+from torvyn.artifact.packing.provenance import provenance, toolchain
+from torvyn.artifact.packing.sbom import Material, crates, lock_materials, sbom
+from torvyn.errors import ArtifactError, Location, UsageError
+from torvyn.manifest.records import Manifest
+
+_ANNOTATION: Final = "org.opencontainers.image."
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions:
+    output: Path
+    tags: tuple[str, ...] = ()
+    """Without one, the version of the project."""
+    component: str | None = None
+    """Packs one component instead of the project."""
+    include: tuple[str, ...] = ()
+    revision: str = ""
+    is_locked: bool = False
+    """Refuses to change torvyn.lock."""
+    updates_lock: bool = False
+    """Accepts new digests of files that were not built here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An artifact that was packed."""
+
+    layout: Layout
+    descriptor: Descriptor
+    manifest: ImageManifest
+    tags: tuple[str, ...]
+    lock_changed: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(blob.size for blob in self.manifest.blobs)
+
+
+def pack(manifest: Manifest, options: PackOptions) -> Packed:
+    """Packs a project; its components must be built."""
+    project = ProjectFiles.of(manifest, options.include)
+    old = Lock.read(project.folder)
+    lock = Lock(
+        tuple(component.lock(project.folder) for component in project.components),
+        project.interfaces,
+    )
+    check_lock(old, lock, project.folder, options)
+    layout = Layout.create(options.output)
+    if options.component is None:
+        path = Path(manifest.file)
+        files: Mapping[str, Path | bytes] = {
+            **project.files,
+            MANIFEST_PATH: path,
+            LOCK_PATH: lock.render().encode(),
+        }
+        kind, name = PROJECT, manifest.project.name
+    else:
+        component = _component(project, options.component)
+        lock = replace(lock, components=(component.lock(project.folder),))
+        files = _component_files(component, manifest, project.folder)
+        kind, name = COMPONENT, component.record.name
+    packer = _Packer(manifest, options, project, layout)
+    made = packer.manifest(kind, name, files, lock)
+    tags = options.tags or (manifest.project.version,)
+    descriptor = layout.add_manifest(made, *tags)
+    changed = options.component is None and old != lock
+    if changed:
+        write_file(project.folder / NAME, lock.render().encode())
+    return Packed(layout, descriptor, made, tags, changed)
+
+
+def check_lock(old: Lock | None, new: Lock, folder: Path, options: PackOptions) -> None:
+    """Raises unless the lock file may become `new`."""
+    if options.is_locked and old != new:
+        what = "does not exist" if old is None else "does not match the files of the project"
+        message = f"the lock file {what}"
+        hint = "run `torvyn pack` without `--locked`, and commit torvyn.lock"
+        place = Location(str(folder / NAME))
+        raise ArtifactError("artifact.lock-outdated", message, location=place, hint=hint)
+    if old is None or options.updates_lock:
+        return
+    for component in new.components:
+        known = old.component(component.name)
+        is_foreign = not component.sources and known is not None and not known.sources
+        if is_foreign and known is not None and known.digest != component.digest:
+            message = f"component `{component.name}`: `{component.file}` has changed"
+            hint = "if you replaced it on purpose, run `torvyn pack --update-lock`"
+            place = Location(str(folder / NAME))
+            raise ArtifactError("artifact.lock-mismatch", message, location=place, hint=hint)
+
+
+class _Packer:
+    def __init__(
+        self, manifest: Manifest, options: PackOptions, project: ProjectFiles, layout: Layout
+    ) -> None:
+        self._manifest, self._options = manifest, options
+        self._project, self._layout = project, layout
+
+    def manifest(
+        self, kind: str, name: str, files: Mapping[str, Path | bytes], lock: Lock
+    ) -> ImageManifest:
+        layers = {path: self._add(path, files[path]) for path in sorted(files)}
+        components = [each for each in self._project.components if lock.component(each.record.name)]
+        materials = [*lock_materials(lock, self._manifest.project), *self._crates(components)]
+        bill = self._add(SBOM_PATH, sbom(self._manifest.project, materials))
+        layers[SBOM_PATH] = bill
+        layers[PROVENANCE_PATH] = self._provenance(layers, lock, components)
+        return ImageManifest(
+            kind, tuple(layers[path] for path in sorted(layers)), self._annotations(name)
+        )
+
+    def _add(self, path: str, source: Path | bytes) -> Descriptor:
+        title = {TITLE: path}
+        if isinstance(source, bytes):
+            return self._layout.add(media_type(path), source, title)
+        return self._layout.add_file(media_type(path), source.resolve(), title)
+
+    def _crates(self, components: Iterable[ComponentFiles]) -> Iterator[Material]:
+        folders = [
+            (self._project.folder / each.record.path).resolve()
+            for each in components
+            if each.language == "rust"
+        ]
+        return crates(folders, self._project.folder.resolve())
+
+    def _provenance(
+        self, layers: Mapping[str, Descriptor], lock: Lock, components: Iterable[ComponentFiles]
+    ) -> Descriptor:
+        parameters = {
+            "name": self._manifest.project.name,
+            "version": self._manifest.project.version,
+            "component": self._options.component,
+            "include": list(self._options.include),
+            "source": self._manifest.project.repository,
+            "revision": self._options.revision,
+        }
+        tools = (toolchain(each.wasm) for each in components if each.wasm is not None)
+        statement = provenance(layers, lock, parameters, filter(None, tools))
+        return self._add(PROVENANCE_PATH, statement)
+
+    def _annotations(self, name: str) -> dict[str, str]:
+        project = self._manifest.project
+        values = {
+            "title": name,
+            "version": project.version,
+            "description": project.description,
+            "licenses": project.license,
+            "source": project.repository,
+            "authors": ", ".join(project.authors or ()),
+            "revision": self._options.revision,
+            "created": _created(),
+        }
+        return {f"{_ANNOTATION}{key}": text for key, text in values.items() if text}
+
+
+def _created() -> str:
+    """The time that `SOURCE_DATE_EPOCH` names; empty without it, to keep packs identical."""
+    text = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not text:
+        return ""
+    try:
+        return datetime.fromtimestamp(int(text), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        message = f"`SOURCE_DATE_EPOCH` is `{text}`, which is not a number of seconds"
+        raise UsageError("artifact.bad-epoch", message) from None
+
+
+def _component(project: ProjectFiles, name: str) -> ComponentFiles:
+    for component in project.components:
+        if component.record.name == name:
+            return component
+    known = ", ".join(f"`{each.record.name}`" for each in project.components)
+    message = f"the project has no component `{name}`"
+    raise UsageError("cli.component-unknown", message, hint=f"its components are {known or 'none'}")
+
+
+def _component_files(
+    component: ComponentFiles, manifest: Manifest, folder: Path
+) -> dict[str, Path | bytes]:
+    """The files of a component, relative to its own folder."""
+    path = Path(component.record.path)
+    home = (path if path.suffix == "" else path.parent).as_posix()
+    files: dict[str, Path | bytes] = {}
+    if component.wasm is not None:
+        files[f"{component.record.name}.wasm"] = component.wasm
+    else:
+        files |= {_below(home, path): file for path, file in component.sources.items()}
+    for path_, file in wit_files(replace(manifest, components=(component.record,)), folder).items():
+        files[_below(home, path_)] = file
+    return files
+
+
+def _below(home: str, path: str) -> str:
+    return path.removeprefix(f"{home}/")

@@ -1,0 +1,9 @@
+"""The commands of `torvyn deploy`.
+
+generation_commands  add, list, activate, rollback, gc
+run_command          run
+follow_commands      follow, update
+channel_commands     channel sign, countersign, rotate, show, verify
+companions           what runs beside the generation
+options              the options that they share
+"""

@@ -1,0 +1,140 @@
+"""The errors of deployments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torvyn.errors import DeployError, MissingError
+
+
+def unknown_deployment(name: str, root: Path, known: list[str]) -> MissingError:
+    names = ", ".join(f"`{each}`" for each in known)
+    hint = f"the deployments are {names}" if known else "create it with `torvyn deploy add`"
+    message = f"there is no deployment `{name}` in `{root}`"
+    return MissingError("edge.deployment-unknown", message, hint=hint)
+
+
+def bad_name(name: str) -> DeployError:
+    hint = "use up to 64 lower-case letters, digits, `-` and `_`, and begin with a letter"
+    shown = ascii(name[:80])[1:-1]
+    message = f"`{shown}` is not the name of a deployment"
+    return DeployError("edge.bad-name", message, hint=hint)
+
+
+def unknown_generation(number: int, known: list[int]) -> MissingError:
+    numbers = ", ".join(map(str, known))
+    hint = f"its generations are {numbers}" if known else "it has none yet"
+    message = f"the deployment has no generation {number}"
+    return MissingError("edge.generation-unknown", message, hint=hint)
+
+
+def no_generation(name: str) -> MissingError:
+    hint = f"add one: `torvyn deploy add {name} ARTIFACT`"
+    message = f"the deployment `{name}` has no generation to run"
+    return MissingError("edge.no-generation", message, hint=hint)
+
+
+def no_fallback() -> DeployError:
+    hint = "name a generation: `torvyn deploy activate NAME NUMBER`"
+    message = "the deployment has no other good generation to go back to"
+    return DeployError("edge.no-fallback", message, hint=hint)
+
+
+def barred(number: int, version: int, min_version: int) -> DeployError:
+    message = (
+        f"generation {number} is version {version} of its channel, which no longer allows "
+        f"versions before {min_version}"
+    )
+    hint = "activate a newer generation, or wait for the next version"
+    return DeployError("edge.version-barred", message, hint=hint)
+
+
+def in_use(what: str) -> DeployError:
+    hint = "wait until it has finished, or stop it"
+    return DeployError("edge.in-use", f"another process {what}", hint=hint)
+
+
+def disk_failed(path: Path, error: OSError) -> MissingError:
+    reason = (error.strerror or str(error)).lower()
+    message = f"cannot write `{path}`: {reason}"
+    hint = "nothing has changed; free disk space or repair the folder, then try again"
+    return MissingError("edge.disk-failed", message, hint=hint)
+
+
+def damaged(path: Path, reason: str) -> DeployError:
+    hint = "restore the file from a copy, or add the artifact again"
+    return DeployError("edge.damaged", f"`{path}` is damaged: {reason}", hint=hint)
+
+
+def not_a_project(digest: str, kind: str) -> DeployError:
+    message = f"the artifact {digest} is not a packed project, but `{kind}`"
+    return DeployError("edge.not-a-project", message, hint="`torvyn pack` writes a project")
+
+
+# Channels
+
+
+def invalid_channel(reason: str) -> DeployError:
+    return DeployError("edge.channel-invalid", f"the channel cannot be read: {reason}")
+
+
+def untrusted_channel(reason: str) -> DeployError:
+    hint = "it may be forged; if its keys have changed, fetch it with all changes of keys"
+    message = f"the channel is not signed by the keys that you trust: {reason}"
+    return DeployError("edge.channel-untrusted", message, hint=hint)
+
+
+def other_channel(found: str, expected: str) -> DeployError:
+    message = f"the document is of the channel `{found}`, not `{expected}`"
+    return DeployError("edge.channel-other", message)
+
+
+def rolled_back_channel(channel: str, version: int, seen: int) -> DeployError:
+    message = f"version {version} of the channel `{channel}` is older than {seen}, which was seen"
+    hint = "an old document was served again; to go back, publish the old artifact as a new version"
+    return DeployError("edge.channel-rolled-back", message, hint=hint)
+
+
+def forked_channel(channel: str, version: int) -> DeployError:
+    message = f"there are two different documents of version {version} of the channel `{channel}`"
+    return DeployError(
+        "edge.channel-forked", message, hint="publish the right one as a new version"
+    )
+
+
+def skipped_versions(channel: str, version: int, most: int) -> DeployError:
+    message = f"version {version} of the channel `{channel}` skips too many; at most {most} is next"
+    return DeployError("edge.channel-skipped", message)
+
+
+def expired_channel(channel: str, version: int, stale_s: float) -> DeployError:
+    message = f"version {version} of the channel `{channel}` expired {stale_s:.0f} s ago"
+    hint = "what runs goes on; publish a new version, or check the clock of this machine"
+    return DeployError("edge.channel-expired", message, hint=hint)
+
+
+def unknown_artifact(name: str, known: list[str]) -> DeployError:
+    names = ", ".join(f"`{each}`" for each in known)
+    what = f"no artifact `{name}`" if name else "several artifacts, and you named none"
+    message, hint = f"the channel has {what}", f"its artifacts are {names}"
+    return DeployError("edge.channel-artifact-unknown", message, hint=hint)
+
+
+def unreachable(source: str, reason: str | Exception) -> MissingError:
+    if isinstance(reason, Exception):
+        cause = getattr(reason, "reason", reason)
+        reason = (
+            getattr(cause, "strerror", None) or str(cause) or "the connection was cut"
+        ).lower()
+    return MissingError("edge.unreachable", f"cannot fetch {source}: {reason}")
+
+
+def too_slow(source: str, count: int, elapsed_s: float) -> MissingError:
+    message = f"{source} is too slow: {count} bytes in {elapsed_s:.0f} s"
+    return MissingError("edge.too-slow", message, hint="the next try continues where it was cut")
+
+
+def check_failed(digest: str, problem: str) -> DeployError:
+    message = f"the artifact {digest} cannot run here: {problem}"
+    hint = "it is not tried again until the channel changes"
+    return DeployError("edge.check-failed", message, hint=hint)

@@ -1,0 +1,243 @@
+"""`Deployment`: one folder of generations. Every method may be interrupted at any point.
+
+Two processes may use it at once: those that write take a lock. Readers need none, because
+`state.json` and the folders of generations appear complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from torvyn.edge.failures import damaged, disk_failed, in_use, no_generation, unknown_generation
+from torvyn.edge.generations.disk import Disk
+from torvyn.edge.generations.records import PROJECT, GenerationRecord, manifest_of
+from torvyn.edge.generations.state import DeploymentState
+from torvyn.errors import TorvynError
+
+logger = logging.getLogger("torvyn.edge")
+
+_LOCK_WAIT_S: Final = 30.0
+_POLL_S: Final = 0.02
+
+Change = Callable[[DeploymentState, Mapping[int, GenerationRecord]], DeploymentState]
+
+
+class Deployment:
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+        self.folder: Final = folder
+        self.name: Final = folder.name
+        self.data: Final = folder / "data"
+        self.settings_file: Final = folder / "deployment.json"
+        self._disk: Final = disk or Disk()
+        self._state_file: Final = folder / "state.json"
+        self._generations: Final = folder / "generations"
+        self._staging: Final = folder / "staging"
+
+    def create(self) -> None:
+        """Makes the folder, or what is missing in it."""
+        for folder in (self._generations, self._staging, self.data):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise disk_failed(folder, error) from error
+        if not self._state_file.exists():
+            self._save(DeploymentState())
+
+    @property
+    def exists(self) -> bool:
+        return self._state_file.exists() or self._generations.is_dir()
+
+    # Reading
+
+    def state(self) -> DeploymentState:
+        """The state. One that cannot be read is recovered from the links and the generations."""
+        try:
+            return DeploymentState.from_dict(_read_json(self._state_file))
+        except FileNotFoundError:
+            if not self.records():
+                return DeploymentState()
+            reason = "it is missing"
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            reason = str(error) or type(error).__name__
+        logger.error("%s; using the links instead", damaged(self._state_file, reason).message)
+        return self._recovered()
+
+    def records(self) -> dict[int, GenerationRecord]:
+        """The complete generations by number."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError):
+            for folder in self._generations.iterdir():
+                with contextlib.suppress(OSError, KeyError, TypeError, ValueError):
+                    record = GenerationRecord.from_dict(_read_json(folder / "generation.json"))
+                    if folder.name == str(record.number) and manifest_of(folder).is_file():
+                        found[record.number] = record
+        return dict(sorted(found.items()))
+
+    def record(self, number: int) -> GenerationRecord:
+        records = self.records()
+        if number not in records and self.path(number).is_dir():
+            raise damaged(self.path(number), "it is not a complete generation")
+        if number not in records:
+            raise unknown_generation(number, list(records))
+        return records[number]
+
+    def path(self, number: int) -> Path:
+        """The folder of a generation."""
+        return self._generations / str(number)
+
+    def manifest(self, number: int) -> Path:
+        return manifest_of(self.path(number))
+
+    # Changing
+
+    def add(
+        self,
+        fill: Callable[[Path], object],
+        digest: str,
+        source: str,
+        *,
+        version: int | None = None,
+        title: str = "",
+    ) -> GenerationRecord:
+        """Adds a generation. `fill` creates the folder it is given and writes the project there,
+        complete and synced to the disk. The first generation becomes current."""
+        self.create()
+        with self._disk.staging(self._staging) as staged:
+            made = staged / "generation"
+            made.mkdir()
+            fill(made / PROJECT)
+            with self._locked():
+                number = max(self.state().next, *(n + 1 for n in self.records()), 1)
+                added = datetime.now(UTC).isoformat(timespec="seconds")
+                record = GenerationRecord(number, digest, source, added, version, title)
+                self._disk.write(made / "generation.json", _json(record.to_dict()))
+                self._disk.move(made, self.path(number))
+                self._apply(lambda state, records: _added(state, record))
+        return record
+
+    def activate(self, number: int) -> DeploymentState:
+        """Makes a generation current, on trial unless it is known to be good."""
+        record = self.record(number)
+        return self.change(lambda state, records: state.activate(record))
+
+    def roll_back(self) -> DeploymentState:
+        return self.change(lambda state, records: state.roll_back())
+
+    def start(self) -> GenerationRecord:
+        """The generation to run now. Counts the start; a disk that cannot be written to does not
+        prevent it."""
+        chosen = self.state().start(self.records())
+        try:
+            chosen = self.change(lambda state, records: state.start(records))
+        except TorvynError as error:
+            if error.code not in ("edge.disk-failed", "edge.in-use"):
+                raise
+            logger.error("the start is not counted: %s", error.message)
+        if chosen.current is None:
+            raise no_generation(self.name)
+        return self.record(chosen.current)
+
+    def collect(self, keep: int = 0) -> list[int]:
+        """Removes generations that are not needed, except the newest `keep`; returns their
+        numbers."""
+        self.create()
+        with self._locked():
+            removed = self.state().removable(self.records(), keep)
+            for number in removed:
+                self._disk.remove(self.path(number), self._staging)
+        return removed
+
+    def change(self, change: Change) -> DeploymentState:
+        """Applies a rule of `DeploymentState`, alone."""
+        self.create()
+        with self._locked():
+            return self._apply(change)
+
+    def _apply(self, change: Change) -> DeploymentState:
+        before = self.state()
+        after = change(before, self.records())
+        if after != before or not self._state_file.exists():
+            self._save(after)
+        self._set_links(after)
+        return after
+
+    def _save(self, state: DeploymentState) -> None:
+        self._disk.write(self._state_file, _json(state.to_dict()))
+
+    def _set_links(self, state: DeploymentState) -> None:
+        for name, number in (("current", state.current), ("previous", state.previous)):
+            target = None if number is None else f"generations/{number}"
+            self._disk.link(self.folder / name, target)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One writer at a time. The lock ends with the process."""
+        try:
+            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise disk_failed(self.folder / "lock", error) from error
+        try:
+            _wait_for(lock, f"changes the deployment `{self.name}`")
+            self._disk.sweep(self._staging)
+            yield
+        finally:
+            os.close(lock)
+
+    def _recovered(self) -> DeploymentState:
+        """What the links and the generations say. The current generation counts as good: it ran."""
+        records = self.records()
+        current, previous = (self._linked(name) for name in ("current", "previous"))
+        good = frozenset(n for n in (current, previous) if n in records)
+        versions = [record.version for record in records.values() if record.version is not None]
+        version = max(versions, default=0)
+        return DeploymentState(
+            next=max(records, default=0) + 1,
+            current=current if current in records else max(records, default=None),
+            previous=previous if previous in records else None,
+            good=good,
+            channel={"version": version} if version else {},
+        )
+
+    def _linked(self, name: str) -> int | None:
+        with contextlib.suppress(OSError, ValueError):
+            return int(Path(os.readlink(self.folder / name)).name)
+        return None
+
+
+def _added(state: DeploymentState, record: GenerationRecord) -> DeploymentState:
+    state = replace(state, next=record.number + 1)
+    return state if state.current is not None else state.activate(record)
+
+
+def _wait_for(lock: int, what: str) -> None:
+    until_s = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until_s:
+                raise in_use(what) from None
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    value = json.loads(path.read_bytes())
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
+    return value
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()

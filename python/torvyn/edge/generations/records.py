@@ -1,0 +1,47 @@
+"""What is known about a generation: where it came from, and which artifact it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+PROJECT: Final = "project"
+"""The folder of the unpacked artifact inside that of a generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRecord:
+    number: int
+    digest: str
+    """Of the artifact's manifest."""
+    source: str
+    """The reference that a person or a channel gave."""
+    added: str
+    """When, in UTC."""
+    version: int | None = None
+    """The version of the channel that named it; None if a person added it."""
+    title: str = ""
+    """The name and the version of the project."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> GenerationRecord:
+        """Raises `KeyError`, `TypeError` or `ValueError` for anything but `to_dict`."""
+        version = value["version"]
+        return cls(
+            number=int(value["number"]),
+            digest=str(value["digest"]),
+            source=str(value["source"]),
+            added=str(value["added"]),
+            version=None if version is None else int(version),
+            title=str(value["title"]),
+        )
+
+
+def manifest_of(folder: Path) -> Path:
+    """The manifest of the generation in a folder."""
+    return folder / PROJECT / "Torvyn.toml"

@@ -1,0 +1,75 @@
+"""How a deployment runs and what it follows: `deployment.json`, which people may edit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from torvyn.edge.failures import damaged
+from torvyn.edge.generations.disk import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The channel of a deployment."""
+
+    source: str
+    """`oci://...`, `https://...` or the path of a file."""
+    channel: str
+    """The name in its documents."""
+    keys: tuple[str, ...]
+    """The public keys, in PEM, that were trusted at first; later ones are in the state."""
+    threshold: int = 1
+    artifact: str = ""
+    """Which artifact of the channel; empty if it has only one."""
+    interval_s: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentSettings:
+    flow: str | None = None
+    """None if the project has only one."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Overrides of options, as `--config` of `torvyn run` takes them."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Overrides of settings, as `--set` takes them."""
+    health_s: float = 60.0
+    """How long a new generation must be healthy."""
+    follow: Following | None = None
+    heartbeat: str | None = None
+    """The URL to which reports are posted."""
+    heartbeat_s: float = 60.0
+    device: str = ""
+    """The name of this machine in reports and rollouts; empty means its host name."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The defaults if there is no file."""
+        try:
+            value = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return cls()
+        except (OSError, ValueError) as error:
+            raise damaged(path, str(error)) from None
+        try:
+            return cls()._with(value)
+        except (TypeError, ValueError, KeyError) as error:
+            raise damaged(path, str(error)) from None
+
+    def _with(self, value: Any) -> Self:
+        if not isinstance(value, dict) or value.pop("schema") != 1:
+            raise ValueError("it was written by another version of torvyn")
+        follow = value.pop("follow", None)
+        known = {field.name for field in fields(self)}
+        if unknown := set(value) - known:
+            raise ValueError(f"it has the unknown keys {', '.join(sorted(unknown))}")
+        if follow is not None:
+            follow = Following(**{**follow, "keys": tuple(follow["keys"])})
+        return replace(self, **value, follow=follow)
+
+    def write(self, path: Path) -> None:
+        text = json.dumps({"schema": 1, **asdict(self)}, indent=2) + "\n"
+        Disk().write(path, text.encode())

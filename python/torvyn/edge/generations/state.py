@@ -1,0 +1,180 @@
+"""Which generation of a deployment is current, and the rules by which that changes. No I/O.
+
+A new generation is on trial until it has been healthy for a while: `trying` is its number and
+`attempts` how often it was started. At the third start it is given up, and the fallback becomes
+current. `previous` is the fallback; it is always good, and never removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from torvyn.edge.failures import barred, no_fallback
+from torvyn.edge.generations.records import GenerationRecord
+
+MAX_ATTEMPTS: Final = 2
+"""How often a generation on trial is started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an artifact was given up."""
+
+    reason: str
+    version: int = 0
+    """The newest version of the channel then: a later one may try the artifact again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentState:
+    next: int = 1
+    """The number of the next generation; numbers are never used twice."""
+    current: int | None = None
+    previous: int | None = None
+    trying: int | None = None
+    attempts: int = 0
+    good: frozenset[int] = frozenset()
+    failed: Mapping[str, Failure] = field(default_factory=dict)
+    """By the digest of the artifact."""
+    min_version: int = 0
+    """Versions of the channel before this one are not activated any more."""
+    channel: Mapping[str, Any] = field(default_factory=dict)
+    """What the deployment knows about its channel: see `torvyn.edge.channel.trust`."""
+
+    # Changes
+
+    def activate(self, record: GenerationRecord) -> DeploymentState:
+        """Makes a generation current, on trial unless it is known to be good."""
+        number = record.number
+        if record.version is not None and record.version < self.min_version:
+            raise barred(number, record.version, self.min_version)
+        if number == self.current:
+            return self
+        fallback = self.current if self.current in self.good else self.previous
+        if fallback == number:
+            fallback = self._other_good(number)
+        trying = None if number in self.good else number
+        return replace(self, current=number, previous=fallback, trying=trying, attempts=0)
+
+    def roll_back(self) -> DeploymentState:
+        """Makes the fallback current. The one before becomes the fallback if it is good."""
+        if self.previous is None:
+            raise no_fallback()
+        fallback = self.current if self.current in self.good else None
+        state = replace(self, current=self.previous, trying=None, attempts=0)
+        return replace(state, previous=fallback or state._other_good(state.current))
+
+    def give_up(self, record: GenerationRecord, reason: str, version: int = 0) -> DeploymentState:
+        """The generation has failed. It is not current any more if there is a fallback."""
+        failed = {**self.failed, record.digest: Failure(reason[:500], version)}
+        good = self.good - {record.number}
+        state = replace(self, failed=failed, good=good)
+        if state.previous == record.number:
+            state = replace(state, previous=state._other_good(state.current))
+        if state.current != record.number or state.previous is None:
+            return state
+        return state.roll_back()
+
+    def mark_good(self, number: int, min_version: int = 0) -> DeploymentState:
+        """The generation has been healthy for long enough. From now on, versions before
+        `min_version` are barred: until now one of them was the only fallback."""
+        state = replace(self, good=self.good | {number})
+        if self.trying == number:
+            state = replace(state, trying=None, attempts=0)
+        return replace(state, min_version=max(self.min_version, min_version))
+
+    def start(self, records: Mapping[int, GenerationRecord]) -> DeploymentState:
+        """Counts a start of the current generation; one on trial that was started too often is
+        given up instead."""
+        state = self._with_existing(records)
+        if state.trying is None:
+            return state
+        if state.attempts >= MAX_ATTEMPTS and state.previous is not None:
+            times = f"{state.attempts} times"
+            reason = f"it was started {times} and did not stay healthy"
+            return state.give_up(records[state.trying], reason, self.seen_version)
+        return replace(state, attempts=state.attempts + 1)
+
+    def _with_existing(self, records: Collection[int]) -> DeploymentState:
+        """Without generations whose folder is gone: somebody has removed it by hand."""
+        good = frozenset(number for number in self.good if number in records)
+        state = replace(self, good=good, previous=_if_in(self.previous, records))
+        if self.current in records:
+            return state
+        fallback = state.previous or state._other_good(None) or max(records, default=None)
+        trying = None if fallback in good else fallback
+        state = replace(state, current=fallback, trying=trying, attempts=0)
+        return replace(state, previous=state._other_good(fallback))
+
+    # Questions
+
+    def can_try(self, digest: str, version: int) -> bool:
+        """Whether an artifact has not failed, or the channel has changed since."""
+        failure = self.failed.get(digest)
+        return failure is None or version > failure.version
+
+    def removable(self, numbers: Collection[int], keep: int) -> list[int]:
+        """Generations that are neither current nor the fallback; the newest `keep` others stay."""
+        used = {self.current, self.previous, self.trying}
+        others = sorted((number for number in numbers if number not in used), reverse=True)
+        return sorted(others[keep:])
+
+    @property
+    def seen_version(self) -> int:
+        """The newest version of the channel that was accepted."""
+        version = self.channel.get("version", 0)
+        return version if isinstance(version, int) else 0
+
+    def _other_good(self, number: int | None) -> int | None:
+        return max((each for each in self.good if each != number), default=None)
+
+    # Storage
+
+    def to_dict(self) -> dict[str, Any]:
+        failed = {
+            digest: {"reason": failure.reason, "version": failure.version}
+            for digest, failure in self.failed.items()
+        }
+        return {
+            "schema": 1,
+            "next": self.next,
+            "current": self.current,
+            "previous": self.previous,
+            "trying": self.trying,
+            "attempts": self.attempts,
+            "good": sorted(self.good),
+            "failed": failed,
+            "min_version": self.min_version,
+            "channel": dict(self.channel),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> DeploymentState:
+        """Raises `KeyError`, `TypeError` or `ValueError` for anything but `to_dict`."""
+        if value["schema"] != 1:
+            raise ValueError("it was written by another version of torvyn")
+        failed = {
+            str(digest): Failure(str(each["reason"]), int(each["version"]))
+            for digest, each in dict(value["failed"]).items()
+        }
+        return cls(
+            next=int(value["next"]),
+            current=_number(value["current"]),
+            previous=_number(value["previous"]),
+            trying=_number(value["trying"]),
+            attempts=int(value["attempts"]),
+            good=frozenset(int(number) for number in value["good"]),
+            failed=failed,
+            min_version=int(value["min_version"]),
+            channel=dict(value["channel"]),
+        )
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _if_in(number: int | None, numbers: Collection[int]) -> int | None:
+    return number if number in numbers else None

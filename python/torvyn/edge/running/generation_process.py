@@ -1,0 +1,137 @@
+"""The process of one generation. It first loads everything and waits; then it is told to start.
+
+It sends the messages that systemd defines, and one more, when it is prepared. When the process that
+started it is gone, a pipe closes and it stops, so that no generation runs without supervision.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from torvyn.edge.generations.records import GenerationRecord
+
+PREPARED: Final = "X_TORVYN_PREPARED"
+STOP_S: Final = "X_TORVYN_STOP_S"
+CONTROL: Final = "X_TORVYN_CONTROL_FD"
+START: Final = b"start\n"
+
+_DEFAULT_STOP_S: Final = 30.0
+
+
+class GenerationProcess:
+    """Attributes change on another thread, which then calls `wake`."""
+
+    def __init__(
+        self,
+        record: GenerationRecord,
+        command: Sequence[str],
+        folder: Path,
+        *,
+        stall_s: float,
+        lock: int,
+        wake: Callable[[], None],
+    ) -> None:
+        self.record: Final = record
+        self.is_prepared = self.is_ready = self.is_stalled = False
+        self.status = ""
+        self.stop_s = _DEFAULT_STOP_S
+        self.exit_code: int | None = None
+        self._wake = wake
+        self._address = folder / f"{record.number}-{os.urandom(4).hex()}"
+        self._inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._inbox.bind(str(self._address))
+        control, self._control = os.pipe()
+        environ = {**os.environ, "NOTIFY_SOCKET": str(self._address), CONTROL: str(control)}
+        # A generation never changes: Python must not write its bytecode there.
+        environ |= {
+            "WATCHDOG_USEC": str(round(stall_s * 1e6)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        environ.pop("WATCHDOG_PID", None)
+        try:
+            # The lock is inherited: it is free when the last process of the deployment has ended.
+            # A group of its own: Ctrl-C in the terminal reaches only the supervising process.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(control, lock),
+                env=environ,
+                process_group=0,
+            )
+        finally:
+            os.close(control)
+        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._await_end, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.exit_code is None
+
+    def start(self) -> None:
+        """Lets the prepared process run its flow."""
+        with suppress(BrokenPipeError):
+            os.write(self._control, START)
+
+    def stop(self) -> None:
+        """Asks it to drain and save its state."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self.is_running:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def close(self) -> None:
+        """Ends the process if it has not ended."""
+        self.kill()
+        self._process.wait()
+        os.close(self._control)
+        with suppress(OSError):
+            self._inbox.shutdown(socket.SHUT_RDWR)
+        self._inbox.close()
+        self._address.unlink(missing_ok=True)
+
+    def _await_end(self) -> None:
+        self.exit_code = self._process.wait()
+        self._wake()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message = self._inbox.recv(4096)
+            except OSError:
+                return
+            if not message:
+                return
+            self._receive(dict(_assignments(message)))
+            self._wake()
+
+    def _receive(self, fields: dict[str, str]) -> None:
+        self.status = fields.get("STATUS", self.status)
+        self.is_ready |= fields.get("READY") == "1"
+        self.is_stalled = fields.get("WATCHDOG", "") == "trigger"
+        if PREPARED in fields:
+            with suppress(ValueError):
+                self.stop_s = float(fields.get(STOP_S, _DEFAULT_STOP_S))
+            self.is_prepared = True
+
+
+def _assignments(message: bytes) -> list[tuple[str, str]]:
+    lines = message.decode(errors="replace").splitlines()
+    parts = (line.partition("=") for line in lines)
+    return [(name, value) for name, equals, value in parts if equals]

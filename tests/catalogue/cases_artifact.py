@@ -1,0 +1,95 @@
+"""Every `artifact.*` code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torvyn.artifact.layout import Layout
+from torvyn.artifact.lock import Lock
+from torvyn.artifact.model import MAX_MANIFEST_BYTES, Descriptor, ImageManifest
+from torvyn.artifact.packages import import_package
+from torvyn.artifact.packing.pack import Packed, PackOptions, pack
+from torvyn.artifact.paths import check_path
+from torvyn.artifact.prepare import private_folder
+from torvyn.artifact.reference import Reference
+from torvyn.manifest import read
+
+MANIFEST = """
+[torvyn]
+name = "x"
+version = "1.0.0"
+contract_version = "0.1.0"
+[[component]]
+name = "guard"
+path = "guard.wasm"
+[flow.main.nodes.a]
+component = "guard"
+"""
+
+
+def damaged_blob(folder: Path) -> None:
+    layout = Layout.create(folder)
+    blob = layout.add("text/plain", b"text")
+    layout.path(blob.digest).write_bytes(b"tExt")
+    layout.verify(blob)
+
+
+def unwritable(folder: Path) -> None:
+    (folder / "file").touch()
+    Layout.create(folder / "file" / "dist")
+
+
+def packed(folder: Path, **options: object) -> Packed:
+    """Packs a project with one `.wasm` file."""
+    (folder / "Torvyn.toml").write_text(MANIFEST)
+    if not (folder / "guard.wasm").exists():
+        (folder / "guard.wasm").write_bytes(b"guard")
+    manifest = read(folder / "Torvyn.toml")
+    return pack(manifest, PackOptions(folder / "dist", **options))  # type: ignore[arg-type]
+
+
+def replaced(folder: Path) -> None:
+    packed(folder)
+    (folder / "guard.wasm").write_bytes(b"another")
+    packed(folder)
+
+
+def fixed_time(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "today")
+        packed(folder)
+
+
+def link_outside(folder: Path) -> None:
+    (folder / "guard.wasm").symlink_to("/etc/passwd")
+    packed(folder)
+
+
+def exposed_cache(folder: Path) -> None:
+    (folder / "cache").mkdir()
+    (folder / "cache").chmod(0o777)
+    private_folder(folder / "cache")
+
+
+CASES = {
+    "artifact.bad-epoch": fixed_time,
+    "artifact.bad-lock": lambda _: Lock.parse(b"schema = 2"),
+    "artifact.bad-pattern": lambda folder: packed(folder, include=("nothing",)),
+    "artifact.cache-exposed": exposed_cache,
+    "artifact.lock-mismatch": replaced,
+    "artifact.lock-outdated": lambda folder: packed(folder, is_locked=True),
+    "artifact.outside": link_outside,
+    "artifact.package-missing": lambda _: import_package("torvyn_no_such_package", "a test"),
+    "artifact.bad-path": lambda _: check_path("../a"),
+    "artifact.bad-reference": lambda _: Reference.parse("oci://host"),
+    "artifact.digest-mismatch": damaged_blob,
+    "artifact.invalid": lambda _: ImageManifest.parse(b"{}"),
+    "artifact.not-found": lambda folder: Layout.create(folder).resolve("1.0"),
+    "artifact.too-large": lambda _: ImageManifest.parse(b" " * (MAX_MANIFEST_BYTES + 1)),
+    "artifact.unreadable": lambda folder: Layout.create(folder).read(
+        Descriptor.of("text/plain", b"text")
+    ),
+    "artifact.unwritable": unwritable,
+}
