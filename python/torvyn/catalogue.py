@@ -166,8 +166,10 @@ CATALOGUE: Final[dict[str, str]] = {
     "session.epoch-old": "An event id belongs to another answer.",
     "session.frames-gone": "The server no longer has the frames that a client needs.",
     "session.generation-lost": "The server restarted and cannot continue an answer.",
+    "session.memory-full": "Stateful answers keep all the memory that they may.",
     "session.store-failed": "An answer ended because the server could not store it.",
     "session.taken-over": "Another connection reads the stream now.",
+    "session.too-many": "The server keeps the maximum number of stateful answers.",
     "transport.tls-unusable": "The TLS certificate or its key is missing, or they do not match.",
     "transport.workers-refused": "Several workers cannot serve with a setting.",
     # client: what asks a server

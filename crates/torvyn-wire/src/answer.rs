@@ -20,7 +20,7 @@ use crate::events::{Event, Events};
 use crate::reactor::{Handle, lock};
 pub use body::AnswerBody;
 
-pub const CAPACITY: usize = 16 * 1024;
+pub const CAPACITY: usize = 8 * 1024;
 /// How much a connection takes at once: what it has taken is in memory beside what waits.
 const TAKEN_BYTES: usize = 8 * 1024;
 const TOGETHER: Duration = Duration::from_millis(5);
@@ -67,6 +67,10 @@ impl State {
     /// The next part of what waits. The last part takes the memory along: an idle outbox has none.
     fn next_part(&mut self) -> Bytes {
         if self.rest.is_empty() {
+            if self.buffer.capacity() > 2 * self.buffer.len() {
+                // It may stay in memory for as long as the client does not read.
+                self.buffer.shrink_to_fit();
+            }
             self.rest = Bytes::from(std::mem::take(&mut self.buffer));
         }
         let count = self.rest.len().min(TAKEN_BYTES);
