@@ -16,8 +16,8 @@ from torvyn.artifact.model import Digest
 from torvyn.artifact.reference import LayoutReference, Reference, parse_reference
 from torvyn.artifact.registry.attach import attach_bundle
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Connection, Limits
 from torvyn.artifact.registry.fetch import source_of
+from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish_referrer
 from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature import bundle
