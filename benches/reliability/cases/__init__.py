@@ -17,4 +17,5 @@ QUESTIONS = (
     "durable_store",
     "edge_gateway",
     "clock_jumps",
+    "deployments",
 )
