@@ -29,6 +29,7 @@ PREFIXES = {
     "durable": "Data on disk.",
     "artifact": "Projects and components as OCI artifacts.",
     "reactor": "Running flows.",
+    "swap": "Exchanging a component of a running flow. The old component goes on.",
     "engine": "Engines and requests to them.",
     "protocol": "Data from the wire.",
     "loops": "Event loops.",

@@ -17,6 +17,7 @@ prepare      an artifact to a folder that can be run
 description  an artifact as data, for people
 packages     imports the packages that only artifacts need
 unpack       an artifact to a folder
+registry     artifacts of other machines
 signature    who vouches for an artifact, and whether this machine trusts them
 failures     the errors of this package
 """

@@ -22,6 +22,7 @@ COMMANDS: Final[dict[str, str]] = {
     "pack": "Pack a project or a component as an artifact.",
     "run": "Run a flow.",
     "serve": "Serve flows over HTTP and gRPC.",
+    "reload": "Bring a running flow up to date with its files.",
     "top": "Show the running flows, and what each node uses.",
     "service": "Run a flow as a service of systemd.",
     "deploy": "Run, exchange and update projects on a gateway.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import click
 
@@ -115,6 +115,14 @@ def manifest_path(text: str) -> Path:
     return path / "Torvyn.toml" if path.is_dir() else path
 
 
+class Ends(TypedDict, total=False):
+    """What a command changes at the ends of a flow."""
+
+    input: str | None
+    output: str | None
+    deadline_s: float | None
+
+
 @dataclass(frozen=True)
 class Target:
     """The parsed arguments of `flow_options`."""
@@ -156,29 +164,24 @@ class Target:
             locked,
         )
 
-    def link(
-        self,
-        screen: Screen,
-        *,
-        input: str | None = None,
-        output: str | None = None,
-        deadline_s: float | None = None,
-    ) -> Plan:
+    def link(self, screen: Screen, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow. Shows its warnings, and hides its secrets on the screen."""
+        plan = self.plan(**ends)
+        screen.secrets = plan.secrets
+        screen.warn(plan.warnings)
+        return plan
+
+    def plan(self, **ends: Unpack[Ends]) -> Plan:
+        """The plan of the flow, from the files as they are now."""
         from torvyn.link import Overrides, ProjectLinker
 
-        overrides = Overrides(
-            self.config, self.settings, input, output, deadline_s, is_locked=self.is_locked
-        )
+        overrides = Overrides(self.config, self.settings, **ends, is_locked=self.is_locked)
         manifest = self.manifest
         if self.artifact is not None:
             project = _prepare(self.artifact, self.settings)
             manifest = project.manifest
             overrides = replace(overrides, packed_files=project.files)
-        plan = ProjectLinker.open(manifest, overrides).plan(self.flow)
-        screen.secrets = plan.secrets
-        screen.warn(plan.warnings)
-        return plan
+        return ProjectLinker.open(manifest, overrides).plan(self.flow)
 
 
 def _only_artifact(reference: str, option: str | None) -> str:
@@ -216,10 +219,19 @@ def pairs(texts: tuple[str, ...], option: str, form: str) -> dict[str, str]:
 
 def link_with_ends(screen: Screen, options: dict[str, Any]) -> tuple[Plan, int | None]:
     """The plan that `flow_options` and `end_options` describe, and the limit of elements."""
+    target, ends, limit = target_with_ends(options)
+    return target.link(screen, **ends), limit
+
+
+def target_with_ends(options: dict[str, Any]) -> tuple[Target, Ends, int | None]:
+    """What `flow_options` and `end_options` describe."""
     timeout, limit = options.pop("timeout"), options.pop("limit")
-    ends = {name: options.pop(name) for name in ("input", "output")}
-    deadline_s = None if timeout is None else duration_s("--timeout", timeout)
-    return Target.of(**options).link(screen, deadline_s=deadline_s, **ends), limit
+    ends = Ends(
+        input=options.pop("input"),
+        output=options.pop("output"),
+        deadline_s=None if timeout is None else duration_s("--timeout", timeout),
+    )
+    return Target.of(**options), ends, limit
 
 
 def duration_s(option: str, text: str) -> float:

@@ -62,6 +62,6 @@ def run(screen: Screen, name: str, health_period: str | None, root: str | None) 
 
 def _ask(pid: int) -> Mapping[str, Any] | None:
     from torvyn.cli.supervision.running_flows import ask
-    from torvyn.cli.supervision.status_socket import own_folder
+    from torvyn.cli.supervision.unix_server import own_folder
 
     return ask(own_folder() / f"{pid}.sock")

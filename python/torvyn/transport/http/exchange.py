@@ -124,6 +124,11 @@ class HttpExchange(ABC):
         """What remains to wait for after text that was sent in native code, if anything."""
         return None
 
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since something was sent, where the server below knows."""
+        return None
+
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has disconnected."""
