@@ -21,8 +21,7 @@ Attempt = Callable[[Path, random.Random], bool]
 
 def _failures(attempt: Attempt, per_round: int, rounds: int) -> list[float]:
     """How many attempts of each round fail; each has a folder and a seed of its own."""
-    if (folder := str(TESTS / "edge")) not in sys.path:
-        sys.path.insert(0, folder)
+    _use_tests()
     figures = []
     for seed in range(rounds):
         failed = 0
@@ -33,14 +32,20 @@ def _failures(attempt: Attempt, per_round: int, rounds: int) -> list[float]:
     return figures
 
 
+def _use_tests() -> None:
+    folders = [str(TESTS / "edge"), str(TESTS / "edge" / "updates")]
+    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
+
+
 def _is_bootable(folder: Path) -> bool:
-    """Whether a good generation is there, and the one that is started is complete."""
+    """Whether a good generation is there, and the one that would be started is complete."""
     from torvyn.edge.generations import Deployment
 
     deployment = Deployment(folder)
     state, records = deployment.state(), deployment.records()
-    has_good = bool(state.good & set(records)) and state.current in records
-    return has_good and deployment.manifest(deployment.start().number).is_file()
+    has_good = bool(state.good & set(records))
+    # Not `Deployment.start`, which counts: the third start of a generation on trial gives it up.
+    return has_good and state.start(records).current in records
 
 
 def _deployment_survives(folder: Path, dice: random.Random) -> bool:
@@ -127,8 +132,7 @@ def _run_survives(folder: Path, dice: random.Random) -> bool:
 
 
 def _attacks_accepted(rounds: int) -> Measurement:
-    if (folder := str(TESTS / "edge")) not in sys.path:
-        sys.path.insert(0, folder)
+    _use_tests()
     from attacks import ATTACKS, is_accepted, scene
 
     accepted = []
