@@ -18,4 +18,5 @@ QUESTIONS = (
     "edge_gateway",
     "clock_jumps",
     "deployments",
+    "swaps",
 )

@@ -87,16 +87,16 @@ def _update_survives(folder: Path, dice: random.Random) -> bool:
         url = f"{server.url}/channel.json"
         for _ in range(3):
             if dice.random() < 0.5:
-                server.cut_after = dice.randrange(4000)
+                server.cut_after(dice.randrange(4000))
                 with contextlib.suppress(TorvynError):
                     channel.updater(deployment, url).look()
             else:
-                server.cut_after = None
+                server.cut_after(None)
                 step = dice.randint(1, 40)
                 killed_at(step, lambda each: channel.updater(each, url).look(), deployment.folder)
             if not _is_bootable(deployment.folder):
                 return False
-        server.cut_after = None
+        server.cut_after(None)
         channel.updater(Deployment(deployment.folder), url).look()
     return deployment.state().current == 2
 
