@@ -151,6 +151,8 @@ class Swapper:
         context = self._swaps.context(index)
 
         def transfer(native_state: bytes | None) -> Any:
+            # `restore` may need the time of the flow.
+            self._swaps.attach(index, new)
             if moves:
                 move_state(old, new, native_state)
             return new.native_work(context)
