@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Final
 
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, TITLE, Descriptor
-from torvyn.artifact.reference import LayoutReference, parse_reference
+from torvyn.artifact.registry.fetch import FetchOptions, fetch
+from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.unpack import unpack
 from torvyn.edge.failures import not_a_project
 from torvyn.edge.generations import Deployment, GenerationRecord
+
+logger = logging.getLogger("torvyn.edge")
 
 _VERSION: Final = "org.opencontainers.image.version"
 
@@ -22,11 +26,11 @@ def add_artifact(deployment: Deployment, reference: str) -> GenerationRecord:
 
 
 def find_artifact(reference: str) -> tuple[Layout, Descriptor]:
-    """The artifact in a local layout."""
-    parsed = parse_reference(reference)
-    assert isinstance(parsed, LayoutReference)
-    layout = Layout(parsed.folder)
-    return layout, layout.resolve(parsed.target)
+    """The artifact in a layout or a registry, if the trust policy of this machine allows it."""
+    fetched = fetch(reference, FetchOptions(TrustPolicy.load()))
+    for warning in fetched.warnings:
+        logger.warning("%s", warning.message)
+    return fetched.layout, fetched.descriptor
 
 
 def add_from_layout(
