@@ -13,9 +13,9 @@ from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import TITLE, Descriptor, Digest, ImageManifest
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Connection, Limits
 from torvyn.artifact.registry.download import download, ignore_progress
 from torvyn.artifact.registry.fetch import PARALLEL, all_of
+from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.artifact.registry.waiting import run_apart
 from torvyn.edge.channel.document import PAYLOAD_TYPE
