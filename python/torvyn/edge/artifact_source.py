@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Final
 
@@ -13,24 +12,20 @@ from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.unpack import unpack
 from torvyn.edge.failures import not_a_project
 from torvyn.edge.generations import Deployment, GenerationRecord
-
-logger = logging.getLogger("torvyn.edge")
+from torvyn.errors import Diagnostic
 
 _VERSION: Final = "org.opencontainers.image.version"
 
 
-def add_artifact(deployment: Deployment, reference: str) -> GenerationRecord:
-    """Adds the artifact that a person named."""
-    layout, descriptor = find_artifact(reference)
-    return add_from_layout(deployment, layout, descriptor, reference)
-
-
-def find_artifact(reference: str) -> tuple[Layout, Descriptor]:
-    """The artifact in a layout or a registry, if the trust policy of this machine allows it."""
+def add_artifact(
+    deployment: Deployment, reference: str
+) -> tuple[GenerationRecord, tuple[Diagnostic, ...]]:
+    """Adds the artifact that a person named: in a layout, in a registry, or in the cache if the
+    registry is away. What this machine's policy rejects is not added; what it warns of is
+    returned."""
     fetched = fetch(reference, FetchOptions(TrustPolicy.load()))
-    for warning in fetched.warnings:
-        logger.warning("%s", warning.message)
-    return fetched.layout, fetched.descriptor
+    record = add_from_layout(deployment, fetched.layout, fetched.descriptor, reference)
+    return record, fetched.warnings
 
 
 def add_from_layout(
