@@ -19,6 +19,7 @@ precompiled  compiled code in an artifact
 wheels       Python packages in an artifact
 packages     imports the packages that only artifacts need
 unpack       an artifact to a folder
+registry     artifacts of other machines
 signature    who vouches for an artifact, and whether this machine trusts them
 failures     the errors of this package
 """

@@ -75,8 +75,21 @@ class Guard(Filter):
         guard = cls.__new__(cls)
         guard._compile(guard._parameters(options))
 
+    @classmethod
+    def _parse(cls, config: Any) -> dict[str, Any]:
+        """The options, which nobody may change."""
+        return (
+            cls._parse_text(config) if isinstance(config, str) else parse_config(cls.spec, config)
+        )
+
+    @classmethod
+    @functools.lru_cache(maxsize=32)
+    def _parse_text(cls, config: str) -> dict[str, Any]:
+        """Parsed once and shared: a server starts a flow per request."""
+        return parse_config(cls.spec, config)
+
     def init(self, config: str) -> None:
-        self.start(parse_config(self.spec, config))
+        self.start(self._parse(config))
 
     def start(self, options: dict[str, Any]) -> None:
         """Starts a new stream with these options."""
@@ -126,7 +139,7 @@ class Guard(Filter):
 
     def parsed_options(self, config: str) -> dict[str, Any]:
         """The options of `init`, which parsed the same config, or the config parsed now."""
-        return parse_config(self.spec, config) if self._options is None else self._options
+        return self._parse(config) if self._options is None else self._options
 
     def native_guard(self, options: dict[str, Any]) -> tuple[str, dict[str, object]]:
         """The native stage with the same rules."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import secrets
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ Message = Mapping[str, Any]
 
 def new_id() -> str:
     """128 random bits: a request id can be a secret."""
-    return "req-" + secrets.token_hex(16)
+    return "req-" + os.urandom(16).hex()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,18 @@ the response and is the parent of requests to upstreams.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _HEADER: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _MOST: Final = 512
 _SAMPLED: Final = 1
+_NO_SPAN: Final = "0" * 16
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """A span, and the trace it belongs to."""
 
     trace_id: str
@@ -40,13 +39,14 @@ CURRENT: Final[ContextVar[Trace | None]] = ContextVar("torvyn_trace", default=No
 def begin(traceparent: str | None = None, sample_rate: float = 0.0) -> Trace:
     """A new span, as a child of the header's span. Without a valid header it starts a trace;
     `sample_rate` is the share of new traces that are sampled."""
-    span_id = _new(8)
     if (parent := _parse(traceparent)) is not None:
         trace_id, parent_id, flags = parent
-        return Trace(trace_id, span_id, parent_id, bool(flags & _SAMPLED))
-    trace_id = _new(16)
+        return Trace(trace_id, _new(8), parent_id, bool(flags & _SAMPLED))
+    ids = _new(24)
+    trace_id, span_id = ids[:32], ids[32:]
     # Decided by the id, so that every process decides alike.
-    return Trace(trace_id, span_id, is_sampled=int(trace_id[16:], 16) < sample_rate * 2**64)
+    is_sampled = sample_rate > 0 and int(trace_id[16:], 16) < sample_rate * 2**64
+    return Trace(trace_id, span_id, "", is_sampled)
 
 
 def _parse(header: str | None) -> tuple[str, str, int] | None:
@@ -65,7 +65,7 @@ def _parse(header: str | None) -> tuple[str, str, int] | None:
 
 
 def _new(size: int) -> str:
-    """A random id that is not all zero."""
-    while not (id := secrets.token_hex(size)).strip("0"):
+    """Random bytes as hexadecimal digits, the last 16 of which are a span id that is not zero."""
+    while (ids := os.urandom(size).hex()).endswith(_NO_SPAN):
         pass
-    return id
+    return ids

@@ -21,9 +21,10 @@ _SHARED: Final = frozenset({"temperature", "top_p", "seed", "stop", "n", "user"}
 _EXTENSIONS: Final = frozenset({"include_stop", "priority"})
 _OPTIONS: Final = _SHARED | _EXTENSIONS | {"max_tokens", "tools", "tool_choice", "response_format"}
 _LOGPROBS: Final = frozenset({"logprobs", "top_logprobs"})
+_ALL_OPTIONS: Final = _OPTIONS | _LOGPROBS
 _STREAM: Final = frozenset({"stream", "stream_options"})
-_TORVYN: Final = _OPTIONS | _LOGPROBS | _STREAM | {"flow", "prompt", "messages", "stateful"}
-_CHAT: Final = _OPTIONS | _LOGPROBS | _STREAM | {"model", "messages", "max_completion_tokens"}
+_TORVYN: Final = _ALL_OPTIONS | _STREAM | {"flow", "prompt", "messages", "stateful"}
+_CHAT: Final = _ALL_OPTIONS | _STREAM | {"model", "messages", "max_completion_tokens"}
 _TEXT_OPTIONS: Final = _SHARED | _EXTENSIONS | {"max_tokens"}
 _COMPLETIONS: Final = _TEXT_OPTIONS | _STREAM | {"model", "prompt", "logprobs", "echo"}
 _TYPES: Final[dict[str, tuple[Any, str]]] = {
@@ -73,7 +74,7 @@ def parse_torvyn(body: Mapping[str, Any]) -> InferenceRequest:
         "torvyn",
         _string(fields, "flow"),
         _prompt(fields) if "prompt" in fields else _messages(fields),
-        {name: fields[name] for name in (_OPTIONS | _LOGPROBS) & fields.keys()},
+        {name: fields[name] for name in _ALL_OPTIONS & fields.keys()},
         include_usage=True,
         unknown=_without(fields, _TORVYN),
         is_stateful=fields.get("stateful", False),
@@ -82,7 +83,7 @@ def parse_torvyn(body: Mapping[str, Any]) -> InferenceRequest:
 
 def parse_chat(body: Mapping[str, Any]) -> InferenceRequest:
     fields = _fields(body)
-    options = {name: fields[name] for name in (_OPTIONS | _LOGPROBS) & fields.keys()}
+    options = {name: fields[name] for name in _ALL_OPTIONS & fields.keys()}
     if "max_completion_tokens" in fields:
         options["max_tokens"] = fields["max_completion_tokens"]
     _require_bool(fields, "logprobs")

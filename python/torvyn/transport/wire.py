@@ -84,6 +84,11 @@ class Wire(ABC):
         """What remains to wait for after text that was sent in native code, if anything."""
         return None
 
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since something was sent, where the transport knows."""
+        return None
+
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         """Calls it when the client sends no more, where the transport tells."""
         return
@@ -130,6 +135,10 @@ class HttpWire(Wire):
 
     def wait_for_room(self) -> Awaitable[None] | None:
         return self.exchange.wait_for_room()
+
+    @property
+    def idle_s(self) -> float | None:
+        return self.exchange.idle_s
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self.exchange.when_half_closed(act)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from asgi_client import PROMPT_BODY, Client, Gated, serving, texts
 
-from torvyn.engine import Request, Scripted
+from torvyn.engine import Request, Scripted, Step
 from torvyn.errors import Unavailable
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
 
@@ -23,6 +24,27 @@ async def test_the_head_leaves_before_the_engine_has_made_anything() -> None:
     assert b'"type":"start"' in client.chunks[0]
     client.leave()
     await client
+
+
+class Asked(Scripted):
+    """Knows whether its client had heard of the answer when it was asked."""
+
+    client: Client | None = None
+    status_when_asked = -1
+
+    def steps(self, request: Request) -> AsyncIterator[Step]:
+        assert self.client is not None
+        self.status_when_asked = self.client.status
+        return super().steps(request)
+
+
+async def test_the_engine_is_asked_before_the_client_hears_of_it() -> None:
+    engine = Asked("one two")
+    engine.client = client = Client(serving(engine), body=PROMPT_BODY)
+    await client
+
+    assert (engine.status_when_asked, client.status) == (0, 200)
+    assert [type(frame) for frame in client.frames()[:2]] == [StartFrame, DeltaFrame]
 
 
 async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat() -> None:

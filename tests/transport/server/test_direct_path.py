@@ -7,6 +7,7 @@ operator can see may differ.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import http.client
 import socket
 import threading
@@ -31,10 +32,15 @@ USAGE = event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens":
 
 @contextmanager
 def gateway(
-    reply: Any, guard: str = "none", idle_timeout_s: float = 60.0, **settings: Any
+    reply: Any,
+    guard: str = "none",
+    idle_timeout_s: float = 60.0,
+    first_token_timeout_s: float = 60.0,
+    **settings: Any,
 ) -> Iterator[Served]:
+    limits = {"idle_timeout_s": idle_timeout_s, "first_token_timeout_s": first_token_timeout_s}
     with running(reply) as upstream:
-        options: dict[str, Any] = {"retries": 0, "idle_timeout_s": idle_timeout_s}
+        options: dict[str, Any] = {"retries": 0, **limits}
         with OpenAI(base_url=upstream.url, model="m", **options) as engine:
             service = Service("chat", engine, make_flow=GUARDS[guard])
             with served({"chat": service}, **settings) as server:
@@ -110,6 +116,26 @@ def test_text_takes_the_direct_path(guard: str, direct_tokens: list[int]) -> Non
     assert "".join(frame.get("text", "") for frame in frames).split()[-1] == "word99"
     assert frames[-1]["usage"]["completion_tokens"] == 100
     assert 50 < sum(direct_tokens) <= 100
+
+
+def test_the_first_text_takes_it_too(direct_tokens: list[int]) -> None:
+    with gateway(says(HELLO[0], delta("word "), delta(finish="stop"), DONE)) as server:
+        frames = frames_of(server)
+
+    assert [frame["text"] for frame in frames if "text" in frame] == ["word "]
+    assert (sum(direct_tokens), "ttft_s" in frames[-1]["timing"]) == (1, True)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_what_is_no_plain_event_stream_does_not(status: int, direct_tokens: list[int]) -> None:
+    data = gzip.compress(HELLO[0] + delta("word ") + delta(finish="stop") + DONE)
+    kind = "Content-Type: text/event-stream\r\nContent-Encoding: gzip"
+    head = f"HTTP/1.1 {status} Word\r\n{kind}\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+    with gateway(lambda exchange: exchange.send(head + data)) as server:
+        frames = frames_of(server)
+
+    assert any(frame.get("text") == "word " for frame in frames) == (status == 200)
+    assert sum(direct_tokens) == 0
 
 
 @pytest.mark.parametrize("body", [{"n": 2}, {"stop": "x"}, {"logprobs": True}, {"stateful": True}])
@@ -210,6 +236,23 @@ def test_text_extends_the_time_limit_of_the_upstream(direct_tokens: list[int]) -
 
     assert "".join(frame.get("text", "") for frame in frames) == "word " * 8
     assert frames[-2]["code"] == "engine.upstream-slow"
+
+
+async def _comments(exchange: Exchange) -> None:
+    await exchange.begin()
+    await exchange.chunk(HELLO[0])
+    with suppress(ConnectionError):
+        while not exchange.reader.at_eof():
+            await asyncio.sleep(0.05)
+            await exchange.chunk(b": still here\n\n")
+
+
+def test_the_first_token_has_a_time_limit_that_comments_do_not_extend() -> None:
+    with gateway(_comments, first_token_timeout_s=0.5) as server:
+        frames = frames_of(server)
+
+    assert [frame["type"] for frame in frames] == ["start", "error", "end"]
+    assert frames[1]["code"] == "engine.upstream-slow"
 
 
 def test_heartbeats_follow_the_last_text(direct_tokens: list[int]) -> None:

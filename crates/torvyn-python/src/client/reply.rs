@@ -6,6 +6,8 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use torvyn_wire::bytes::Bytes;
+use torvyn_wire::http::StatusCode;
+use torvyn_wire::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use torvyn_wire::http::response::Parts;
 use torvyn_wire::{ClientCall, ClientError, Receiver};
 
@@ -22,6 +24,8 @@ const MOST_WAITING_BYTES: usize = 64 * 1024;
 #[derive(Default)]
 struct State {
     head: Option<Parts>,
+    /// The head announces an event stream that needs no unpacking.
+    is_stream: bool,
     waiting: Vec<Bytes>,
     waiting_bytes: usize,
     end: Option<Result<(), ClientError>>,
@@ -29,7 +33,7 @@ struct State {
     future: Option<Py<PyAny>>,
     is_woken: bool,
     armed: Option<Armed>,
-    /// When the direct path last took something.
+    /// When the direct path last took text.
     direct_at: Option<Instant>,
     /// Parts that the direct path has left to Python.
     parts: Option<Py<PyList>>,
@@ -83,9 +87,13 @@ impl Reply {
         let (armed, data, call) = {
             let mut state = lock(&self.state);
             state.is_woken = false;
-            let is_armed = state.armed.as_ref().is_some_and(|armed| !armed.direct.get().is_closed());
-            if !is_armed || state.waiting.is_empty() {
+            let is_open = state.armed.as_ref().is_some_and(|armed| !armed.direct.get().is_closed());
+            if !is_open || !state.is_stream {
                 return Ok(state.future.take());
+            }
+            if state.waiting.is_empty() {
+                // With nothing but a head, Python would only wait again.
+                return Ok(if state.end.is_some() { state.future.take() } else { None });
             }
             let (data, call) = self.take_waiting(&mut state);
             (state.armed.take(), data, call)
@@ -94,9 +102,11 @@ impl Reply {
             driven.after(|_| call.resume());
         }
         let Some(armed) = armed else { return Ok(None) };
-        let parts = armed.advance(py, &data)?;
+        let (has_text, parts) = armed.advance(py, &data)?;
         let mut state = lock(&self.state);
-        state.direct_at = Some(Instant::now());
+        if has_text {
+            state.direct_at = Some(Instant::now());
+        }
         if let Some(parts) = parts {
             state.parts = Some(parts.unbind());
         } else {
@@ -109,9 +119,20 @@ impl Reply {
     }
 }
 
+fn is_stream(head: &Parts) -> bool {
+    let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    head.status == StatusCode::OK
+        && kind.eq_ignore_ascii_case("text/event-stream")
+        && !head.headers.contains_key(CONTENT_ENCODING)
+}
+
 impl Receiver for Reply {
     fn head(&self, head: Parts) {
-        self.change(|state| state.head = Some(head));
+        self.change(|state| {
+            state.is_stream = is_stream(&head);
+            state.head = Some(head);
+        });
     }
 
     fn data(&self, data: Bytes) {
@@ -186,13 +207,14 @@ impl WireReply {
         Some(bytes.into_any())
     }
 
-    /// From now on, chunks with text only go through the flow to the answer of `direct`, until something else arrives.
+    /// From now on, chunks with text only go through the flow to the answer of `direct`, until something else arrives. It
+    /// may be called before the head has arrived: a response that is not an event stream is left to Python.
     #[pyo3(signature = (direct, parser, flow=None))]
     fn arm(&self, direct: Py<DirectText>, parser: Py<ChunkParser>, flow: Option<Py<NativeFlow>>) {
         lock(&self.reply.state).armed = Some(Armed { direct, flow, parser });
     }
 
-    /// Seconds since the direct path last took something; None if it never has.
+    /// Seconds since the direct path last took text; None if it never has.
     #[getter]
     fn direct_idle_s(&self) -> Option<f64> {
         lock(&self.reply.state).direct_at.map(|at| at.elapsed().as_secs_f64())

@@ -143,7 +143,7 @@ impl ChunkParser {
     fn put<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let made = PyList::empty(py);
         let mut problem = Ok(());
-        let outcome = self.parse(data, |part| {
+        let outcome = self.parse(data, false, |part| {
             let appended = part.to_python(py).and_then(|part| made.append(part));
             problem = std::mem::replace(&mut problem, Ok(())).and(appended);
         });
@@ -187,12 +187,19 @@ impl Part<'_> {
 }
 
 impl ChunkParser {
-    /// Gives each part that these bytes complete to `take`, in order.
-    pub fn parse(&mut self, data: &[u8], mut take: impl FnMut(Part<'_>)) -> Result<(), EventError> {
+    /// Gives each part that these bytes complete to `take`, in order. `is_anonymous`: nobody asks what identifies the
+    /// answer, so the first chunk is like any other.
+    pub fn parse(
+        &mut self,
+        data: &[u8],
+        is_anonymous: bool,
+        mut take: impl FnMut(Part<'_>),
+    ) -> Result<(), EventError> {
         let Self { events, quick, has_begun } = self;
         events.put(data, |event| {
             let mut texts = Vec::new();
-            if *has_begun && event.kind.is_empty() && quick.texts(event.data, &mut texts).is_some() {
+            let may_be_quick = (*has_begun || is_anonymous) && event.kind.is_empty();
+            if may_be_quick && quick.texts(event.data, &mut texts).is_some() {
                 texts.into_iter().for_each(|(index, text)| take(Part::Text(index, text)));
             } else {
                 take(Part::Event(event));

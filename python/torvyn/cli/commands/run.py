@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import artifact_options, end_options, flow_options, link_with_ends
+from torvyn.cli.target import artifact_options, end_options, flow_options, target_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.foreground_run import Outcome
@@ -51,10 +52,11 @@ def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.cli.supervision.prepared_start import wait_for_start
 
-    plan, limit = link_with_ends(screen, options)
+    target, ends, limit = target_with_ends(options)
+    plan = target.link(screen, **ends)
     screen.warn(memory_warnings(plan))
     wait_for_start(plan)
-    outcome = run_plan(screen, plan, limit, is_fresh=fresh)
+    outcome = run_plan(screen, plan, limit, is_fresh=fresh, link=lambda: target.plan(**ends))
     if stats:
         _show_statistics(screen, plan, outcome)
     if outcome.state == "failed" and outcome.error is not None:
@@ -63,10 +65,20 @@ def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     return outcome.exit_code
 
 
-def run_plan(screen: Screen, plan: Plan, limit: int | None, *, is_fresh: bool = False) -> Outcome:
-    """Runs the plan, and prints the `[torvyn]` lines before and after it."""
+def run_plan(
+    screen: Screen,
+    plan: Plan,
+    limit: int | None,
+    *,
+    is_fresh: bool = False,
+    link: Callable[[], Plan] | None = None,
+) -> Outcome:
+    """Runs the plan, and prints the `[torvyn]` lines before and after it. `link`: links it anew,
+    for `torvyn reload`."""
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
+    from torvyn.cli.supervision.control_socket import ControlSocket
+    from torvyn.cli.supervision.reloader import Reloader
     from torvyn.cli.supervision.status_socket import StatusSocket
     from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
@@ -86,7 +98,8 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None, *, is_fresh: bool = 
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
         check = make_health_check(plan)
-        with StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
+        control = nullcontext() if link is None else ControlSocket(Reloader(flow, link))
+        with control, StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
             supervisor = make_supervisor(flow, check)
             outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
             telemetry.ended(outcome.statistics, outcome.state, outcome.error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
 from torvyn.contract import Element, Verdict
@@ -93,13 +93,13 @@ class Blocklist(Guard):
                 raise wrong_config(SPEC, message, hint)
 
     def init(self, config: str) -> None:
-        options = parse_config(SPEC, config)
-        if options["mode"] == "element":
-            self.check_options(options)  # In `stream` mode, `start` checks them.
+        options = self._parse(config)
         self.filtered = 0
         self._by_element = options["mode"] == "element"
-        self._replacement: str = options["replacement"]
-        self._words = frozenset(word.translate(_LOWER) for word in options["words"])
+        if self._by_element:
+            self.check_options(options)  # In `stream` mode, `start` checks them.
+            self._replacement: str = options["replacement"]
+            self._words = frozenset(word.translate(_LOWER) for word in options["words"])
         self.start(options)
 
     def evaluate(self, element: Element) -> bool | Verdict:

@@ -110,6 +110,12 @@ class AnswerFlows:
             return None
         return flow.flow.native_feed if self._takes_all_kinds and not self._endings else None
 
+    def open_text(self) -> None:
+        """Starts the flow of the text before there is any, if it takes all that comes and its
+        stages are inline."""
+        if self._takes_all_kinds and not self.are_offloaded and len(self.finish_reasons) == 1:
+            self._flow(0, "text").open()
+
     def absorb(self, outputs: list[Any]) -> Sequence[Piece]:
         """What leaves the direct flow, when that is not only text."""
         flow, out = self._only, self._output

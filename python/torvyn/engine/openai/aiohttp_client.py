@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torvyn.concurrency.connection_pool import ConnectionPool, release_response, require_aiohttp
-from torvyn.engine.openai.client import UpstreamClient, UpstreamResponse
+from torvyn.engine.openai.client import Direct, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream
 
 if TYPE_CHECKING:
@@ -49,7 +49,18 @@ class AiohttpClient(UpstreamClient):
         require_aiohttp("engine.package-missing", "the client `aiohttp` of `openai`", "openai")
         self._pool = ConnectionPool(connect_timeout_s)
 
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AiohttpResponse:
+    async def post(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        deadline_s: float,
+        direct: Direct | None = None,
+    ) -> AiohttpResponse:
+        async with asyncio.timeout_at(deadline_s):
+            return await self._post(path, headers, body)
+
+    async def _post(self, path: str, headers: Mapping[str, str], body: bytes) -> AiohttpResponse:
         import aiohttp
 
         session = await self._pool.get()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from torvyn.engine.openai.failures import Upstream
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 Part: TypeAlias = "tuple[int, str] | ServerEvent"
 """A part of an OpenAI stream, as `ChunkParser` has them."""
 ClientName = Literal["native", "aiohttp"]
+
+
+class Direct(NamedTuple):
+    """The direct path of a response, for clients that can take it."""
+
+    arm: Callable[[WireReply], None]
+    """Called before each wait for the response, the first time when the request has been sent."""
+    idle_s: float
+    """Text on that path moves the deadline of the wait to so long after it."""
 
 
 class UpstreamResponse(ABC):
@@ -43,10 +52,10 @@ class UpstreamResponse(ABC):
         """The same, or the parts that a direct path has left."""
         return await self.read(deadline_s)
 
-    def take_direct(self, arm: Callable[[WireReply], None], idle_s: float) -> None:
-        """Calls `arm` before it waits, if a direct path can be taken; text on that path extends
-        the deadline."""
-        return
+    @property
+    def direct_idle_s(self) -> float | None:
+        """Seconds since text last took the direct path; None if it never has."""
+        return None
 
     @abstractmethod
     def close(self) -> None:
@@ -66,9 +75,16 @@ class UpstreamClient(ABC):
         self._connect_s = connect_timeout_s
 
     @abstractmethod
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> UpstreamResponse:
+    async def post(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        deadline_s: float,
+        direct: Direct | None = None,
+    ) -> UpstreamResponse:
         """Sends a request to a path below the upstream's address. Raises a typed error if there is
-        no response."""
+        no response, and `TimeoutError` at the deadline, a time of the loop."""
 
     @abstractmethod
     def close(self) -> None: ...

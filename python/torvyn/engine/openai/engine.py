@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from torvyn.engine.engine import Engine
-from torvyn.engine.openai.client import ClientName, UpstreamClient, UpstreamResponse
+from torvyn.engine.openai.client import ClientName, Direct, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, log
 from torvyn.engine.openai.request_body import Api, Shape, body_of, must_be_prompt
 from torvyn.engine.openai.stream import MAX_LINE_BYTES, UpstreamAnswer
@@ -96,29 +96,20 @@ class OpenAI(Engine):
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         deadline_s = asyncio.get_running_loop().time() + self._first_s
-        answer: UpstreamAnswer | None = None
+        limit = self._max_line_bytes
+        answer = UpstreamAnswer(request.n, self._shape.api, self._upstream, limit)
+        path = self._direct_path(request)
+        direct = None if path is None else answer.direct(path, self._idle_s)
         try:
-            answer = await self._answer(request, deadline_s)
-            if (path := self._direct_path(request)) is not None:
-                answer.take_direct(path, self._idle_s)
+            body = json.dumps(body_of(request, self._shape)).encode()
+            answer.response = await self._request(body, deadline_s, direct)
             async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
                 yield step
         except TorvynError as error:
             log(error, request.log_id)
             raise
         finally:
-            if answer is not None:
-                answer.close()
-
-    async def _answer(self, request: Request, deadline_s: float) -> UpstreamAnswer:
-        body = json.dumps(body_of(request, self._shape)).encode()
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                response = await self._request(body)
-        except TimeoutError:
-            raise self._too_slow() from None
-        limit = self._max_line_bytes
-        return UpstreamAnswer(response, request.n, self._shape.api, self._upstream, limit)
+            answer.close()
 
     def close(self) -> None:
         super().close()
@@ -133,15 +124,19 @@ class OpenAI(Engine):
             return self._upstream.timeout("sent nothing", self._idle_s, "idle_timeout_s")
         return self._upstream.timeout("sent no token", self._first_s, "first_token_timeout_s")
 
-    async def _request(self, body: bytes) -> UpstreamResponse:
+    async def _request(
+        self, body: bytes, deadline_s: float, direct: Direct | None
+    ) -> UpstreamResponse:
         """Sends the request, with retries, until a response has status 200."""
         for attempt in range(self._retries + 1):
             problem, pause_s = None, None
             try:
-                response = await self._post(body)
+                response = await self._post(body, deadline_s, direct)
                 if response.status == 200:
                     return response
-                problem, pause_s = await self._rejection(response)
+                problem, pause_s = await self._rejection(response, deadline_s)
+            except TimeoutError:
+                raise self._too_slow() from None
             except TorvynError as error:
                 problem = error
             may_help = problem.code in ("engine.upstream-down", "engine.upstream-busy")
@@ -149,22 +144,34 @@ class OpenAI(Engine):
             if attempt == self._retries or not may_help or is_too_long:
                 raise problem
             backoff_s = _FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0)
-            await asyncio.sleep(backoff_s if pause_s is None else pause_s)
+            await self._pause(backoff_s if pause_s is None else pause_s, deadline_s)
         raise AssertionError("unreachable")
 
-    async def _post(self, body: bytes) -> UpstreamResponse:
+    async def _pause(self, pause_s: float, deadline_s: float) -> None:
+        left_s = deadline_s - asyncio.get_running_loop().time()
+        await asyncio.sleep(min(pause_s, left_s))
+        if left_s <= pause_s:
+            raise self._too_slow()
+
+    async def _post(
+        self, body: bytes, deadline_s: float, direct: Direct | None
+    ) -> UpstreamResponse:
         path = "chat/completions" if self._shape.api == "chat" else "completions"
         headers, here = self._headers, traceparent.CURRENT.get()
         if here is not None:
             headers = {**headers, "traceparent": here.traceparent}
-        return await self._client.post(path, headers, body)
+        return await self._client.post(path, headers, body, deadline_s, direct)
 
-    async def _rejection(self, response: UpstreamResponse) -> tuple[TorvynError, float | None]:
+    async def _rejection(
+        self, response: UpstreamResponse, deadline_s: float
+    ) -> tuple[TorvynError, float | None]:
         """The error for the status, and how long to wait before a retry."""
-        data, deadline_s = b"", asyncio.get_running_loop().time() + self._first_s
+        data = b""
         try:
             while len(data) < _MOST_BODY and (piece := await response.read(deadline_s)):
                 data += piece
+        except TimeoutError:
+            raise
         except (OSError, TorvynError):
             pass  # The status says enough.
         finally:

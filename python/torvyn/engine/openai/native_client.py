@@ -8,24 +8,22 @@ themselves: after a failure of TLS, aiohttp takes over if it is installed.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torvyn
 from torvyn.concurrency.per_loop import PerLoop
-from torvyn.engine.openai.client import Part, UpstreamClient, UpstreamResponse
+from torvyn.engine.openai.client import Direct, Part, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.native_http import (
     HttpFailure,
     NativeHttp,
     NativeResponse,
+    Target,
     open_native_http,
 )
 from torvyn.errors import MissingError
-
-if TYPE_CHECKING:
-    from torvyn._native import WireReply
 
 _PACKED: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """The window bits of zlib for each content encoding."""
@@ -45,9 +43,9 @@ class NativeUpstreamResponse(UpstreamResponse):
     def header(self, name: str) -> str | None:
         return self._response.headers.get(name.lower())
 
-    def take_direct(self, arm: Callable[[WireReply], None], idle_s: float) -> None:
-        if self._unpack is None:
-            self._response.take_direct(arm, idle_s)
+    @property
+    def direct_idle_s(self) -> float | None:
+        return self._response.native.direct_idle_s
 
     async def read_stream(self, deadline_s: float) -> bytes | list[Part]:
         if self._unpack is None:
@@ -86,25 +84,32 @@ class NativeUpstreamResponse(UpstreamResponse):
 class NativeClient(UpstreamClient):
     def __init__(self, upstream: Upstream, connect_timeout_s: float) -> None:
         super().__init__(upstream, connect_timeout_s)
-        is_tls = self._url.scheme == "https"
+        self._target = Target.of(self._url)
         self._clients: PerLoop[NativeHttp] = PerLoop(
-            partial(open_native_http, connect_timeout_s, is_tls=is_tls)
+            partial(open_native_http, connect_timeout_s, is_tls=self._target.is_tls)
         )
         self._fallback: UpstreamClient | None = None
-        self._agent = {"user-agent": f"torvyn/{torvyn.__version__}"}
+        self._agent = [("host", self._url.netloc), ("user-agent", f"torvyn/{torvyn.__version__}")]
 
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> UpstreamResponse:
+    async def post(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        deadline_s: float,
+        direct: Direct | None = None,
+    ) -> UpstreamResponse:
         if self._fallback is not None:
-            return await self._fallback.post(path, headers, body)
-        client = await self._clients.get()
-        url = self._url._replace(path=f"{self._url.path}/{path}")
+            return await self._fallback.post(path, headers, body, deadline_s)
+        client, target = await self._clients.get(), self._target
+        whole_path, pairs = f"{self._url.path}/{path}", [*self._agent, *headers.items()]
         try:
-            response = await client.post(url, {**self._agent, **headers}, body)
+            response = await client.post(target, whole_path, pairs, body, deadline_s, direct)
         except HttpFailure as error:
             if error.kind == "connect-timeout":
                 raise self._not_accepted() from None
             if error.kind == "tls" and self._falls_back(error):
-                return await self.post(path, headers, body)
+                return await self.post(path, headers, body, deadline_s)
             raise self._upstream.unreachable(error) from error
         return NativeUpstreamResponse(response, self._upstream)
 

@@ -11,14 +11,14 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import SplitResult
 
 from torvyn._native import WireClient
 from torvyn.concurrency.earliest_timer import EarliestTimer
-from torvyn.engine.openai.client import Part
+from torvyn.engine.openai.client import Direct, Part
 
 if TYPE_CHECKING:
     from torvyn._native import WireReply
@@ -38,39 +38,64 @@ class HttpFailure(OSError):
         self.kind = kind
 
 
+class Target(NamedTuple):
+    """Where requests go."""
+
+    host: str
+    port: int
+    is_tls: bool
+    address: str | None
+    """The host, if that is an address and not a name."""
+
+    @classmethod
+    def of(cls, url: SplitResult) -> Target:
+        is_tls, host, address = url.scheme == "https", url.hostname or "", None
+        with contextlib.suppress(ValueError):
+            address = str(ipaddress.ip_address(host))
+        return cls(host, url.port or (443 if is_tls else 80), is_tls, address)
+
+
 class NativeResponse:
-    """A response whose head has arrived. One task reads it."""
+    """The response to a request that has been sent. One task reads it."""
 
     __slots__ = (
-        "_arm",
         "_deadline_s",
+        "_direct",
         "_future",
-        "_idle_s",
-        "_loop",
-        "_timer",
+        "_has_head",
+        "_http",
+        "_since_s",
         "headers",
         "native",
         "status",
     )
 
-    def __init__(self, native: WireReply) -> None:
+    def __init__(self, native: WireReply, http: NativeHttp, direct: Direct | None) -> None:
         self.native = native
-        self.status = native.status or 0
-        self.headers = native.headers()
-        self._loop = asyncio.get_running_loop()
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._http = http
         self._future: asyncio.Future[None] | None = None
-        self._deadline_s = self._idle_s = 0.0
-        self._timer = EarliestTimer(self._loop, self._look)
-        self._arm: Callable[[WireReply], None] | None = None
+        self._since_s = self._deadline_s = 0.0
+        self._direct = direct
+        self._has_head = False
 
-    def take_direct(self, arm: Callable[[WireReply], None], idle_s: float) -> None:
-        """Calls `arm` before each wait. Text on the direct path moves the deadline by `idle_s`."""
-        self._arm, self._idle_s = arm, idle_s
+    async def read_head(self, deadline_s: float) -> None:
+        """Returns when the head has arrived; on the direct path, when that is left. Raises
+        `TimeoutError` at the deadline, a time of the loop, and `HttpFailure`."""
+        native = self.native
+        while native.status is None:
+            if (failure := native.failure) is not None:
+                raise HttpFailure(*failure)
+            if (waits_for := self._wait(deadline_s)) is not None:
+                await waits_for
+        self._has_head = True
+        self.status, self.headers = native.status, native.headers()
 
     async def read(self, deadline_s: float) -> bytes:
-        """What has arrived; nothing at the end. Raises `TimeoutError` at the deadline, a time of
-        the loop, and `HttpFailure`."""
-        self._arm = None
+        """What has arrived; nothing at the end. Raises `TimeoutError` at the deadline and
+        `HttpFailure`."""
+        self._direct = None
         data = await self.read_stream(deadline_s)
         assert isinstance(data, bytes), "no direct path is armed"
         return data
@@ -79,13 +104,8 @@ class NativeResponse:
         """The same, or the parts that the direct path has left."""
         native = self.native
         while (data := native.take()) is None:
-            if self._arm is not None:
-                self._arm(native)
-            future = self._loop.create_future()
-            if native.wait(future, True):
-                self._future, self._deadline_s = future, deadline_s
-                self._timer.arm(deadline_s)
-                await future
+            if (waits_for := self._wait(deadline_s)) is not None:
+                await waits_for
         if data == b"" and (failure := native.failure) is not None:
             raise HttpFailure(*failure)
         return data
@@ -93,24 +113,49 @@ class NativeResponse:
     def close(self) -> None:
         """Closes the connection."""
         self.native.cancel()
-        self._arm = None
-        self._timer.close()
+        self._end()
 
     def release(self) -> None:
         """The response is over for its reader: keeps the connection if the body ends soon."""
         self.native.release()
-        self._arm = None
-        self._timer.close()
+        self._end()
 
-    def _look(self) -> None:
-        """The deadline of some read has passed; that of the latest may have been moved."""
-        future, now_s = self._future, self._loop.time()
+    def _end(self) -> None:
+        self._direct = None
+        self._http.responses.discard(self)
+
+    def _wait(self, deadline_s: float) -> asyncio.Future[None] | None:
+        """What is done when there is more; None: there is something already."""
+        native = self.native
+        if self._direct is not None:
+            self._direct.arm(native)
+        loop = self._http.loop
+        future = loop.create_future()
+        if not native.wait(future, self._has_head):
+            return None
+        self._future, self._since_s, self._deadline_s = future, loop.time(), deadline_s
+        self._arm_timer(self._since_s)
+        return future
+
+    def _arm_timer(self, now_s: float) -> None:
+        due_s = self._deadline_s
+        if self._direct is not None:
+            # The first text on the direct path may make the deadline an earlier one.
+            due_s = min(due_s, now_s + self._direct.idle_s)
+        self._http.deadlines.arm(due_s)
+
+    def look(self, now_s: float) -> None:
+        """The deadline of some wait has passed; that of the latest may have been moved."""
+        future = self._future
         if future is None or future.done():
             return
-        if (idle_s := self.native.direct_idle_s) is not None:
-            self._deadline_s = max(self._deadline_s, now_s - idle_s + self._idle_s)
+        idle_s = self.native.direct_idle_s
+        if self._direct is not None and idle_s is not None and now_s - idle_s >= self._since_s:
+            self._deadline_s = now_s - idle_s + self._direct.idle_s
         if now_s < self._deadline_s:
-            self._timer.arm(self._deadline_s)
+            self._arm_timer(now_s)
+        elif not self._has_head and self.native.status is not None:
+            future.set_result(None)  # The head is there: the next wait ends at once.
         else:
             future.set_exception(TimeoutError())
 
@@ -122,10 +167,14 @@ class NativeHttp:
         self._wire = WireClient(
             connect_timeout_s=connect_timeout_s, keep_alive_s=KEEP_ALIVE_S, roots=roots
         )
-        self._loop = asyncio.get_running_loop()
-        self._timer = EarliestTimer(self._loop, self._turn)
+        self.loop = asyncio.get_running_loop()
+        self.responses: set[NativeResponse] = set()
+        """Those that are open."""
+        self.deadlines = EarliestTimer(self.loop, self._look)
+        """Of all of them: a timer of its own would cost each response as much as its parsing."""
+        self._timer = EarliestTimer(self.loop, self._turn)
         self._addresses: dict[tuple[str, int], tuple[float, list[str]]] = {}
-        self._loop.add_reader(self._wire.fileno(), self._turn)
+        self.loop.add_reader(self._wire.fileno(), self._turn)
 
     @property
     def draining(self) -> int:
@@ -133,33 +182,38 @@ class NativeHttp:
         return self._wire.draining
 
     async def post(
-        self, url: SplitResult, headers: Mapping[str, str], body: bytes
+        self,
+        target: Target,
+        path: str,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        deadline_s: float,
+        direct: Direct | None = None,
     ) -> NativeResponse:
-        """Sends a request; returns when the head of the response is there. Raises `HttpFailure`."""
-        is_tls, host = url.scheme == "https", url.hostname or ""
-        port = url.port or (443 if is_tls else 80)
-        addresses = await self._resolve(host, port)
-        pairs = [("host", url.netloc), *headers.items()]
-        reply = self._wire.post(host, port, is_tls, addresses, url.path, pairs, body)
+        """Sends a request; returns when the head of the response is there. Raises `TimeoutError` at
+        the deadline and `HttpFailure`."""
+        host, port, is_tls, address = target
+        addresses = await self._resolve(host, port, deadline_s) if address is None else [address]
+        reply = self._wire.post(host, port, is_tls, addresses, path, headers, body)
+        response = NativeResponse(reply, self, direct)
+        self.responses.add(response)
         try:
-            await self._head(reply)
+            await response.read_head(deadline_s)
         except BaseException:
-            reply.cancel()
+            response.close()
             raise
-        return NativeResponse(reply)
-
-    async def _head(self, reply: WireReply) -> None:
-        while reply.status is None:
-            if (failure := reply.failure) is not None:
-                raise HttpFailure(*failure)
-            future = self._loop.create_future()
-            if reply.wait(future, False):
-                await future
+        return response
 
     def close(self) -> None:
-        self._loop.remove_reader(self._wire.fileno())
+        self.loop.remove_reader(self._wire.fileno())
         self._timer.close()
+        self.deadlines.close()
         self._wire.close()
+
+    def _look(self) -> None:
+        now_s = self.loop.time()
+        for response in self.responses:
+            response.look(now_s)
 
     def _turn(self) -> None:
         futures, due_s = self._wire.turn()
@@ -167,20 +221,21 @@ class NativeHttp:
             if not future.done():
                 future.set_result(None)
         if due_s is not None:
-            self._timer.arm(self._loop.time() + due_s)
+            self._timer.arm(self.loop.time() + due_s)
 
-    async def _resolve(self, host: str, port: int) -> list[str]:
-        with contextlib.suppress(ValueError):
-            return [str(ipaddress.ip_address(host))]
+    async def _resolve(self, host: str, port: int, deadline_s: float) -> list[str]:
         known = self._addresses.get((host, port))
-        if known is not None and self._loop.time() < known[0] + _NAMES_S:
+        if known is not None and self.loop.time() < known[0] + _NAMES_S:
             return known[1]
         try:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            async with asyncio.timeout_at(deadline_s):
+                found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except TimeoutError:
+            raise
         except OSError as error:
             raise HttpFailure("unreachable", f"{host}: {error}") from error
         addresses = [str(address[0]) for *_, address in found]
-        self._addresses[host, port] = (self._loop.time(), addresses)
+        self._addresses[host, port] = (self.loop.time(), addresses)
         return addresses
 
 

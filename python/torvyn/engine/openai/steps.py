@@ -74,6 +74,11 @@ class Steps:
         self.has_begun = self.has_begun or bool(parts)
         return Step(parts, usage)
 
+    def begin_directly(self) -> None:
+        """Text of the only choice has taken the direct path."""
+        self._begun.add(0)
+        self.has_begun = True
+
     def end(self) -> None:
         """The upstream has ended its answer; raises if it is incomplete."""
         self.is_done = True

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from torvyn._native import ChunkParser
-from torvyn.engine.openai.client import Part, UpstreamResponse
+from torvyn.engine.openai.client import Direct, Part, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream
 from torvyn.engine.openai.request_body import Api
 from torvyn.engine.openai.steps import Steps
@@ -21,7 +22,6 @@ from torvyn.errors import TorvynError
 from torvyn.protocol.openai.chunk_decoder import ChunkReader, Item
 
 if TYPE_CHECKING:
-    from torvyn._native import WireReply
     from torvyn.engine.answer.direct_path import DirectPath
 
 Data = TypeVar("Data")
@@ -33,17 +33,12 @@ _GRACE_S: Final = 2.0
 
 
 class UpstreamAnswer:
-    """A response with status 200."""
+    """The answer in a response with status 200, which is set when its head has arrived."""
 
     def __init__(
-        self,
-        response: UpstreamResponse,
-        choices: int,
-        api: Api,
-        upstream: Upstream,
-        max_line_bytes: int = MAX_LINE_BYTES,
+        self, choices: int, api: Api, upstream: Upstream, max_line_bytes: int = MAX_LINE_BYTES
     ) -> None:
-        self._response = response
+        self.response: UpstreamResponse | None = None
         self._choices = choices
         self._decoder = _Decoder(choices, api, max_line_bytes)
         self._upstream = upstream
@@ -52,56 +47,71 @@ class UpstreamAnswer:
     def close(self) -> None:
         """Closes the connection at once. After `[DONE]` it is kept for another request: the end of
         the body is about to arrive."""
+        if self.response is None:
+            return
         if self._steps.is_done:
-            self._response.release()
+            self.response.release()
         else:
-            self._response.close()
+            self.response.close()
 
-    def take_direct(self, path: DirectPath, idle_s: float) -> None:
-        """Lets plain text take the direct path, after the first."""
-        steps, parser = self._steps, self._decoder.parser
+    def direct(self, path: DirectPath, idle_s: float) -> Direct:
+        """Lets plain text take the direct path."""
+        return Direct(partial(path.arm, self._decoder.parser), idle_s)
 
-        def arm(reply: WireReply) -> None:
-            if steps.has_begun:
-                path.arm(parser, reply)
-
-        self._response.take_direct(arm, idle_s)
-
-    async def steps(
+    def steps(
         self, first_deadline_s: float, idle_s: float, too_slow: Callable[..., TorvynError]
     ) -> AsyncIterator[Step]:
-        kind = self._response.content_type
-        if kind == "application/json":
-            async for step in self._whole(first_deadline_s, too_slow):
-                yield step
-            return
-        if kind != "text/event-stream":
-            text = await self._beginning(first_deadline_s)
-            detail = f"`{kind}` instead of an event stream: {text}"
-            raise self._upstream.garbage("something other than an event stream", detail)
-        decoder = self._decoder
-        state, deadline_s, now = self._steps, first_deadline_s, asyncio.get_running_loop().time
+        response = self.response
+        assert response is not None
+        if response.content_type == "text/event-stream":
+            return self._streamed(response, first_deadline_s, idle_s, too_slow)
+        if response.content_type == "application/json":
+            return self._whole(response, first_deadline_s, too_slow)
+        return self._refused(response, first_deadline_s)
+
+    async def _streamed(
+        self,
+        response: UpstreamResponse,
+        deadline_s: float,
+        idle_s: float,
+        too_slow: Callable[..., TorvynError],
+    ) -> AsyncIterator[Step]:
+        decoder, state = self._decoder, self._steps
+        deadline_s = self._after_direct(response, deadline_s, idle_s)
         while not state.is_done:
             try:
-                data = await self._read(deadline_s, self._response.read_stream)
+                data = await self._read(deadline_s, response.read_stream)
             except TimeoutError:
                 if not state.is_complete:
-                    raise too_slow(has_begun=state.has_begun) from None
+                    has_begun = state.has_begun or response.direct_idle_s is not None
+                    raise too_slow(has_begun=has_begun) from None
                 if state.bad_end is not None:
                     raise state.bad_end from None
                 return
-            has_more = data or isinstance(data, list)
-            items = decoder.put(data) if has_more else decoder.finish()
+            is_rest = isinstance(data, list)
+            if is_rest:
+                deadline_s = self._after_direct(response, deadline_s, idle_s)
             next_step = None
-            for next_step in state.steps(items):
+            for next_step in state.steps(
+                decoder.put(data) if data or is_rest else decoder.finish()
+            ):
                 yield next_step
-            if next_step is None and isinstance(data, list):
+            if next_step is None and is_rest:
                 yield Step(())  # What the direct path has counted is taken over.
             if state.failure is not None:
                 raise state.failure
             # Comments do not extend the deadline; only content does.
             if next_step is not None and state.has_begun:
-                deadline_s = now() + (min(idle_s, _GRACE_S) if state.is_complete else idle_s)
+                pause_s = min(idle_s, _GRACE_S) if state.is_complete else idle_s
+                deadline_s = asyncio.get_running_loop().time() + pause_s
+
+    def _after_direct(self, response: UpstreamResponse, deadline_s: float, idle_s: float) -> float:
+        """The deadline, which text on the direct path has moved."""
+        passed_s = response.direct_idle_s
+        if passed_s is None:
+            return deadline_s
+        self._steps.begin_directly()
+        return asyncio.get_running_loop().time() - passed_s + idle_s
 
     async def _read(
         self, deadline_s: float, read: Callable[[float], Awaitable[Data]]
@@ -116,20 +126,25 @@ class UpstreamAnswer:
                 return b""
             raise self._upstream.truncation(str(error)) from error
 
-    async def _beginning(self, deadline_s: float) -> str:
+    async def _refused(
+        self, response: UpstreamResponse, deadline_s: float
+    ) -> AsyncGenerator[Step, None]:
         try:
-            data = await self._read(deadline_s, self._response.read)
+            data = await self._read(deadline_s, response.read)
         except (TimeoutError, TorvynError):
             data = b""
-        return data.decode(errors="replace")
+        text = data.decode(errors="replace")
+        detail = f"`{response.content_type}` instead of an event stream: {text}"
+        raise self._upstream.garbage("something other than an event stream", detail)
+        yield
 
     async def _whole(
-        self, deadline_s: float, too_slow: Callable[..., TorvynError]
+        self, response: UpstreamResponse, deadline_s: float, too_slow: Callable[..., TorvynError]
     ) -> AsyncIterator[Step]:
         """An upstream that does not stream: the answer in one piece."""
         data = bytearray()
         try:
-            while piece := await self._read(deadline_s, self._response.read):
+            while piece := await self._read(deadline_s, response.read):
                 data += piece
                 if len(data) > _MOST_WHOLE:
                     raise self._upstream.garbage(f"more than {_MOST_WHOLE} bytes")

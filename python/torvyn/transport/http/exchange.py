@@ -68,7 +68,7 @@ class HttpExchange(ABC):
         self.headers = headers
         self.id = request_id(headers)
         """In responses and logs; a client may choose it."""
-        self.query = dict(parse_qsl(query))
+        self.query = dict(parse_qsl(query)) if query else {}
         self.trace = traceparent.begin(headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
         self.cors_headers: Mapping[str, str] = {}
@@ -124,6 +124,11 @@ class HttpExchange(ABC):
         """What remains to wait for after text that was sent in native code, if anything."""
         return None
 
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since something was sent, where the server below knows."""
+        return None
+
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has disconnected."""
@@ -161,7 +166,7 @@ class HttpExchange(ABC):
 def request_id(headers: Mapping[str, str]) -> str:
     """The id that the client chose, or a new one. Logs contain it, so it must not be an API key."""
     id = headers.get("x-request-id", "")
-    return id if ID.fullmatch(id) and PREFIX not in id else new_id()
+    return id if id and ID.fullmatch(id) and PREFIX not in id else new_id()
 
 
 class ClientDisconnected(Exception):

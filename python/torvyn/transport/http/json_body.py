@@ -26,7 +26,7 @@ def parse_object(data: bytes, what: str = "body") -> dict[str, Any]:
 def parse_json(data: bytes, what: str) -> Any:
     """The JSON value in the bytes, of limited depth. Raises a rejection."""
     try:
-        value = json.loads(data.decode(), parse_constant=_reject_constant)
+        value = _DECODER.decode(data.decode())
     except RecursionError:
         raise _too_deep(what) from None
     except ValueError as error:
@@ -67,6 +67,9 @@ def _is_deeper_than(limit: int, value: Any) -> bool:
 
 def _reject_constant(text: str) -> Any:
     raise ValueError(f"{text} is not a number in JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def _too_deep(what: str) -> Rejection:

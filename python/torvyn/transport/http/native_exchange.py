@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
-from torvyn._native import DirectText, WireExchange
+from torvyn._native import DirectText, MessageEncoder, WireExchange
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.body_limit import BodyBudget
@@ -110,8 +110,19 @@ class NativeExchange(HttpExchange):
 
         return post
 
-    def direct_text(self, encoder: Encoder, most_texts: int, most_bytes: int) -> DirectText:
-        return DirectText(self._native, encoder, time.perf_counter(), most_texts, most_bytes)
+    def direct_text(
+        self,
+        encoder: Encoder | MessageEncoder,
+        most_texts: int,
+        most_bytes: int,
+        opening: bytes | None = None,
+    ) -> DirectText:
+        now_s = time.perf_counter()
+        return DirectText(self._native, encoder, now_s, most_texts, most_bytes, opening)
+
+    @property
+    def idle_s(self) -> float | None:
+        return self._native.idle_s
 
     def wait_for_room(self) -> Awaitable[None] | None:
         return None if self._native.has_room else self._wait_for_room()
