@@ -119,7 +119,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams unread_streams websockets grpc_messages durable_store windows detection disk_edge edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams unread_streams websockets grpc_messages durable_store windows detection disk_edge hot_swap edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

@@ -23,6 +23,7 @@ pub struct SwapOrder {
     trial_ns: u64,
     moves_state: bool,
     discards_state: bool,
+    keeps_hold: bool,
     is_return: bool,
     /// `is_idle()`: whether the runner of the old stage waits.
     is_idle: Py<PyAny>,
@@ -71,6 +72,7 @@ impl SwapOrder {
             is_idle: Box::new(move || Python::attach(|py| is_true(is_idle.bind(py).call0()))),
             prepare: Box::new(prepare),
             done: Box::new(done),
+            keeps_hold: self.keeps_hold,
             is_return: self.is_return,
             failure: None,
             until_ns: None,

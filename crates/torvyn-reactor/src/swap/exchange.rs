@@ -117,7 +117,7 @@ impl Core {
         if swap.discards_state {
             self.drop_absorbed(index, true);
         }
-        let old = self.put_in_place(index, new);
+        let old = self.put_in_place(index, new, swap.keeps_hold);
         self.now_ns = self.clock.now_ns();
         let back = {
             let pause_ns = self.now_ns.saturating_sub(held_ns);
@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Exchanges the stages. What waits, and what is to be tried again, is given to the new one.
-    fn put_in_place(&mut self, index: usize, new: Replacement) -> Replacement {
+    fn put_in_place(&mut self, index: usize, new: Replacement, keeps_hold: bool) -> Replacement {
         let now_ns = self.now_ns;
         let node = &mut self.nodes[index];
         let mut old = Replacement {
@@ -160,9 +160,9 @@ impl Core {
         if node.role == Role::Source {
             node.retry = None;
         } else if let Some(retry) = &mut node.retry {
-            retry.at_ns = now_ns;
+            retry.at_ns = if keeps_hold { NEVER_NS } else { now_ns };
         }
-        self.hold_input(index, false);
+        self.hold_input(index, keeps_hold);
         self.limit_batch();
         old
     }

@@ -71,6 +71,8 @@ pub struct Swap {
     pub is_idle: Box<dyn Fn() -> bool + Send>,
     pub prepare: Prepare,
     pub done: Done,
+    /// The node takes no elements afterwards either, until the next swap.
+    pub keeps_hold: bool,
     /// The stage that ran before takes its place again, and what was handed to the worker goes back to it.
     pub is_return: bool,
     /// The error of the new stage for which it is exchanged back.

@@ -35,8 +35,6 @@ class RunSwaps:
     def install(self, index: int, runner: Runner) -> None:
         """The runner has taken the place of another one. Called inside the turn."""
         execution = self._run()
-        native = execution.native
-        assert native is not None
         old, execution.runners[index] = execution.runners[index], runner
         execution.lifecycle.replace(old, runner)
         nodes = list(execution.plan.nodes)
@@ -44,6 +42,12 @@ class RunSwaps:
         execution.plan = replace(execution.plan, nodes=tuple(nodes))
         execution.counts.succeed(execution.plan, old, runner)
         old.detach()
+        self.attach(index, runner)
+
+    def attach(self, index: int, runner: Runner) -> None:
+        """Gives the component the handle of its node."""
+        native = self._run().native
+        assert native is not None
         runner.attach(native.node(index))
 
     def _run(self) -> Execution:

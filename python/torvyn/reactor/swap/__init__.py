@@ -2,6 +2,7 @@
 
 swapper          the procedure: prepare, exchange, watch, tear down
 candidate        the new component, from its creation to its `init`
+exclusive_swap   the swap of what only one instance can have
 warm_stages      old components that stay ready
 swap_order       one exchange, as the native core carries it out
 swap_report      what a swap did

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from torvyn.link.plan import NodePlan
@@ -31,6 +32,8 @@ class Candidate:
         self._init: Future[None] | None = None
         self.runner = make_node_runner(execution.plan, node, execution.setup)
         connect_request([*execution.runners, self.runner])
+        with suppress(AttributeError):
+            self.runner.component.is_successor = True
         execution.counts.prepare_successor(old, self.runner)
 
     def init(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import has_attribute, read_attribute
-from torvyn.reactor.run.component_state import decode, encode, has_state
+from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
 from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.swap.refusals import state_lost
@@ -42,10 +42,19 @@ def _unsaved(old: Runner) -> str | None:
 
 def move_state(old: Runner, new: Runner, native_state: bytes | None) -> None:
     """Hands the state over as a checkpoint would: the two components share no object."""
+    give_state(new, save_state(old, native_state))
+
+
+def save_state(old: Runner, native_state: bytes | None) -> bytes | None:
+    """The encoded state; None if there is none any more."""
     if native_state is not None:
-        new.component.restore(native_state)  # type: ignore[attr-defined]
-        return
+        return BYTES + native_state
     state = old.component.snapshot()  # type: ignore[attr-defined]
     if state is None and old.guest is not None:
-        return  # A guest that has trapped: its state is lost already.
-    new.component.restore(decode(encode(old.node.name, state)))  # type: ignore[attr-defined]
+        return None  # A guest that has trapped: its state is lost already.
+    return encode(old.node.name, state)
+
+
+def give_state(new: Runner, state: bytes | None) -> None:
+    if state is not None:
+        new.component.restore(decode(state))  # type: ignore[attr-defined]

@@ -53,6 +53,8 @@ class SwapOrder:
     trial_s: float
     moves_state: bool
     discards_state: bool
+    keeps_hold: bool = False
+    """The node takes no elements afterwards either, until the next order."""
     is_return: bool = False
     result: Future[Exchange | Refused] = field(default_factory=Future)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)

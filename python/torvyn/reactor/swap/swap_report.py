@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from torvyn.reactor.runners import Runner
+    from torvyn.reactor.swap.swap_order import Exchange
 
 State = Literal["restored", "empty", "none"]
 
@@ -27,3 +31,13 @@ class SwapReport:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def make_report(
+    runner: Runner, done: Exchange, state: State, *, is_return: bool = False
+) -> SwapReport:
+    component = runner.node.component.name or runner.node.component.target
+    error = "" if done.failure is None else f"{type(done.failure).__name__}: {done.failure}"
+    return SwapReport(
+        runner.node.name, component, done.pause_ns / 1e6, state, is_return=is_return, error=error
+    )

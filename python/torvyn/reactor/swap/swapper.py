@@ -22,10 +22,11 @@ from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
 from torvyn.reactor.swap import refusals
 from torvyn.reactor.swap.candidate import Candidate
+from torvyn.reactor.swap.exclusive_swap import ExclusiveSwap, is_exclusive
 from torvyn.reactor.swap.new_node import check_component, check_fit
 from torvyn.reactor.swap.state_transfer import move_state, plan_transfer
 from torvyn.reactor.swap.swap_order import Exchange, Refused, SwapOrder
-from torvyn.reactor.swap.swap_report import State, SwapReport
+from torvyn.reactor.swap.swap_report import State, SwapReport, make_report
 from torvyn.reactor.swap.warm_stages import WarmStage, WarmStages, can_return
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Swapper:
             new = Candidate(execution, old, node)
             try:
                 state = self._check(execution, index, old, new.runner, options)
+                if is_exclusive(old) or is_exclusive(new.runner):
+                    return ExclusiveSwap(self, execution, index, options.timeout_s).run(new, state)
                 new.init()
                 return self._exchange(execution, index, old, new.runner, state, options)
             except BaseException:
@@ -133,10 +136,7 @@ class Swapper:
         options: SwapOptions,
     ) -> SwapReport:
         order = self._make_order(execution, index, old, new, state, options)
-        outcome = self._carry_out(execution, index, order)
-        if isinstance(outcome, Refused):
-            raise refusals.refusal(execution.plan.name, old.node, outcome, options.timeout_s)
-        return _report(new, outcome, state)
+        return make_report(new, self.carry_out(execution, index, order), state)
 
     def _make_order(
         self,
@@ -151,6 +151,8 @@ class Swapper:
         context = self._swaps.context(index)
 
         def transfer(native_state: bytes | None) -> Any:
+            # `restore` may need the time of the flow.
+            self._swaps.attach(index, new)
             if moves:
                 move_state(old, new, native_state)
             return new.native_work(context)
@@ -158,7 +160,7 @@ class Swapper:
         def on_exchanged(done: Exchange) -> SwapOrder | None:
             self._swaps.install(index, new)
             new.start()
-            self.reports.append(_report(new, done, state))
+            self.reports.append(make_report(new, done, state))
             warm = WarmStage(old, done.old)
             if options.trial_s <= 0 or not can_return(old, new, moves):
                 self._warm.tear_down(warm)
@@ -215,13 +217,24 @@ class Swapper:
             is_return=True,
         )
 
-    def _carry_out(self, execution: Execution, index: int, order: SwapOrder) -> Exchange | Refused:
-        native = execution.native
-        assert native is not None
+    def carry_out(self, execution: Execution, index: int, order: SwapOrder) -> Exchange:
+        """Has the native core exchange the stages; raises if it cannot."""
         self._order = order
         try:
-            if not native.node(index).swap(order) or native.is_over or self._is_over:
-                order.end()
+            outcome = self._wait(execution, index, order)
+        finally:
+            self._order = None
+        if isinstance(outcome, Refused):
+            node = execution.runners[index].node
+            raise refusals.refusal(execution.plan.name, node, outcome, order.timeout_s)
+        return outcome
+
+    def _wait(self, execution: Execution, index: int, order: SwapOrder) -> Exchange | Refused:
+        native = execution.native
+        assert native is not None
+        if not native.node(index).swap(order) or native.is_over or self._is_over:
+            order.end()
+        try:
             return order.result.result(order.timeout_s + _TURN_S)
         except (TimeoutError, CancelledError):
             if not order.withdraw():
@@ -229,11 +242,9 @@ class Swapper:
             stuck = execution.find_stuck_call()
             what = f"{stuck.description} blocks the flow" if stuck.runner else "no turn has run"
             return Refused("busy", what, None)
-        finally:
-            self._order = None
 
     def _report_return(self, old: Runner, done: Exchange, state: State) -> None:
-        report = _report(old, done, state, is_return=True)
+        report = make_report(old, done, state, is_return=True)
         self.reports.append(report)
         logger.warning(
             "node `%s` is back at its old component: the new one failed: %s",
@@ -251,11 +262,3 @@ class Swapper:
     async def finish(self, driver: LifecycleDriver) -> None:
         """Tears down the components that are kept ready, at the end of the run."""
         await self._warm.finish(driver)
-
-
-def _report(runner: Runner, done: Exchange, state: State, *, is_return: bool = False) -> SwapReport:
-    component = runner.node.component.name or runner.node.component.target
-    error = "" if done.failure is None else f"{type(done.failure).__name__}: {done.failure}"
-    return SwapReport(
-        runner.node.name, component, done.pause_ns / 1e6, state, is_return=is_return, error=error
-    )
