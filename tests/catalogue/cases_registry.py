@@ -14,10 +14,10 @@ from torvyn.artifact.model import PROJECT, Descriptor, ImageManifest, digest_of
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.cache import Cache
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Connection, Limits
-from torvyn.artifact.registry.credentials import find_login
 from torvyn.artifact.registry.download import download
 from torvyn.artifact.registry.fetch import Fetched, FetchOptions, fetch
+from torvyn.artifact.registry.http.connection import Connection, Limits
+from torvyn.artifact.registry.http.credentials import find_login
 from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature.policy import Rule, TrustPolicy

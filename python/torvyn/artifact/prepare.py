@@ -33,12 +33,17 @@ def prepare(text: str, cache_dir: Path) -> PreparedProject:
     of an unpacked artifact is a reference too."""
     if not text.startswith(LAYOUT_SCHEME) and is_unpacked(Path(text)):
         return _unpacked(Path(text))
-    layout, descriptor = locate(text)
-    room = private_folder(cache_dir / "unpacked")
-    folder = room / descriptor.digest.removeprefix("sha256:")
+    return prepare_project(*locate(text), cache_dir)
+
+
+def prepare_project(layout: Layout, descriptor: Descriptor, cache_dir: Path) -> PreparedProject:
+    """Unpacks a project."""
+    name = descriptor.digest.removeprefix("sha256:")
+    folder = private_folder(cache_dir / "unpacked") / name
     manifest = unpack(layout, descriptor, folder)
     if manifest.artifact_type != PROJECT:
-        raise invalid(f"`{text}` is a component, not a project", "only a project can be run")
+        hint = "only a project can be run"
+        raise invalid(f"{descriptor.digest} is a component, not a project", hint)
     return PreparedProject(folder, frozenset(manifest.files()))
 
 

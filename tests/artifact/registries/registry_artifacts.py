@@ -6,7 +6,7 @@ from typing import Final
 
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
-from torvyn.artifact.registry.connection import Limits
+from torvyn.artifact.registry.http.connection import Limits
 from torvyn.artifact.signature.policy import Rule, TrustPolicy
 
 QUICK: Final = Limits(connect_s=5, silence_s=5, tries=2, first_delay_s=0.001)

@@ -23,8 +23,8 @@ from scripted_registry import (
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor, digest_of
 from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.connection import Limits
 from torvyn.artifact.registry.fetch import Fetched, FetchOptions, fetch
+from torvyn.artifact.registry.http.connection import Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.artifact.registry.waiting import run_apart
 from torvyn.errors import ArtifactError, MissingError, TorvynError

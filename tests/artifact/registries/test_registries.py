@@ -13,8 +13,8 @@ from torvyn.artifact.model import Descriptor
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.attach import attach_bundle, read_bundles
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Connection
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
+from torvyn.artifact.registry.http.connection import Connection
 from torvyn.artifact.registry.publish import Published, PublishOptions, publish
 from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature import bundle

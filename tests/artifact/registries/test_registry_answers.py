@@ -11,9 +11,9 @@ from registry_artifacts import add_artifact
 from scripted_registry import ScriptedRegistry, scripted
 
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.registry.challenge import Challenge
-from torvyn.artifact.registry.connection import Limits
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
+from torvyn.artifact.registry.http.challenge import Challenge
+from torvyn.artifact.registry.http.connection import Limits
 from torvyn.errors import ArtifactError, MissingError
 
 

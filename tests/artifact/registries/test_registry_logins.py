@@ -17,9 +17,9 @@ from scripted_registry import ScriptedRegistry, scripted
 
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.connection import MAX_REDIRECTS
-from torvyn.artifact.registry.credentials import Login, find_login
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
+from torvyn.artifact.registry.http.connection import MAX_REDIRECTS
+from torvyn.artifact.registry.http.credentials import Login, find_login
 from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.artifact.registry.waiting import run_apart
 from torvyn.errors import ArtifactError, MissingError

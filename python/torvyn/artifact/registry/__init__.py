@@ -2,18 +2,15 @@
 
 fetch          a reference to a verified artifact in a layout: layout, cache, registry
 publish        an artifact of a layout, with its signatures, to a registry
-attach         a signature beside an artifact, in a layout or a registry
+signing        signs an artifact in a layout or a registry
+attach         signatures beside an artifact
+copy           an artifact from one layout to another
 cache          the artifacts that were fetched before, for machines without a network
 client         `Registry`: manifests and tags of one repository
 download       a blob to a layout, resumed where it was cut
 upload         a blob of a layout to a registry
 referrers      what refers to an artifact: the registry's list, or the fallback tag
-connection     requests: redirects, credentials, retries, time limits
-authorization  answers a registry's challenges
-challenge      what a registry demands before it answers
-credentials    logins of docker's config.json and its helpers
-addresses      which addresses a registry may send us to
-responses      bodies within limits, and errors for people
+http           requests: redirects, credentials, retries, limits
 waiting        runs coroutines for callers that are not asynchronous
 
 Everything that a registry sends is untrusted: sizes are limited, digests are checked, and

@@ -17,9 +17,9 @@ from torvyn.artifact.model import (
     check_digest,
     digest_of,
 )
-from torvyn.artifact.registry.challenge import scope_of
-from torvyn.artifact.registry.connection import Connection
-from torvyn.artifact.registry.responses import Retry, failure
+from torvyn.artifact.registry.http.challenge import scope_of
+from torvyn.artifact.registry.http.connection import Connection
+from torvyn.artifact.registry.http.responses import Retry, failure
 
 DIGEST_HEADER: Final = "Docker-Content-Digest"
 SUBJECT_HEADER: Final = "OCI-Subject"

@@ -21,8 +21,8 @@ from torvyn.artifact.failures import not_found, too_large, unwritable
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Limits
-from torvyn.artifact.registry.responses import Retry, failure_of
+from torvyn.artifact.registry.http.connection import Limits
+from torvyn.artifact.registry.http.responses import Retry, failure_of
 from torvyn.errors import ArtifactError, MissingError
 
 if TYPE_CHECKING:

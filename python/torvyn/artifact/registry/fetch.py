@@ -28,8 +28,8 @@ from torvyn.artifact.reference import LayoutReference, Reference, parse_referenc
 from torvyn.artifact.registry.attach import fetch_bundles, read_bundles
 from torvyn.artifact.registry.cache import Cache, cache_folder
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Connection, Limits
 from torvyn.artifact.registry.download import Progress, download, ignore_progress
+from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.signature.verification import Verification, verify

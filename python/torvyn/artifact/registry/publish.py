@@ -13,9 +13,9 @@ from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import IMAGE_MANIFEST, Descriptor, Digest, ImageManifest
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Connection, Limits
 from torvyn.artifact.registry.download import Progress, ignore_progress
 from torvyn.artifact.registry.fetch import PARALLEL, all_of
+from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.referrers import push_referrer
 from torvyn.artifact.registry.upload import CHUNK_BYTES, upload
 from torvyn.errors import MissingError

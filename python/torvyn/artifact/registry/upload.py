@@ -11,9 +11,9 @@ from urllib.parse import quote
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor
 from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.connection import Connection
 from torvyn.artifact.registry.download import Progress, ignore_progress
-from torvyn.artifact.registry.responses import Retry, failure_of
+from torvyn.artifact.registry.http.connection import Connection
+from torvyn.artifact.registry.http.responses import Retry, failure_of
 from torvyn.errors import MissingError, TorvynError
 
 if TYPE_CHECKING:

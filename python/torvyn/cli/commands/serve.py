@@ -210,7 +210,9 @@ def _serve_workers(screen: Screen, count: int, settings: ServerSettings, flows: 
         [sys.executable, "-m", "torvyn", *sys.argv[1:]],
         count,
         settings,
-        lambda url, pids: _say_ready(screen, url, flows, settings, workers=pids),
+        lambda url, grpc, pids: _say_ready(
+            screen, url, flows, settings, **({"grpc": grpc} if grpc else {}), workers=pids
+        ),
         lambda: screen.info("", f"[torvyn] Shutting down {count} workers."),
     )
     if not number:

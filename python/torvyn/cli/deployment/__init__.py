@@ -1,9 +1,10 @@
 """The commands of `torvyn deploy`.
 
-generation_commands  add, list, activate, rollback, gc
-run_command          run
-follow_commands      follow, update
-channel_commands     channel sign, countersign, rotate, show, verify
-companions           what runs beside the generation
-options              the options that they share
+generation_commands   add, list, activate, rollback, gc
+generation_arguments  how a generation is linked and run
+run_command           run
+follow_commands       follow, update
+channel_commands      channel sign, countersign, rotate, push, show, verify
+companions            what runs beside the generation
+options               the options that they share
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +165,7 @@ def make_updater(deployment: Deployment, settings: DeploymentSettings) -> Update
     """None if the deployment follows no channel."""
     from importlib.metadata import version
 
+    from torvyn.cli.deployment.generation_arguments import problem_of
     from torvyn.edge.update import Updater
 
     if settings.follow is None:
@@ -172,38 +174,6 @@ def make_updater(deployment: Deployment, settings: DeploymentSettings) -> Update
         deployment,
         settings,
         settings.follow,
-        check=_problem_of,
+        check=partial(problem_of, deployment, settings),
         torvyn_version=version("torvyn"),
     )
-
-
-def _problem_of(manifest: Path) -> str | None:
-    """What `torvyn check` says, in a process of its own: components run code when they load."""
-    import json
-    import subprocess
-    import sys
-
-    command = [sys.executable, "-m", "torvyn", "check", "--manifest", str(manifest)]
-    try:
-        done = subprocess.run(
-            [*command, "--format", "json"],
-            capture_output=True,
-            timeout=300,
-            check=False,
-            env=_environ(),
-        )
-    except subprocess.TimeoutExpired:
-        return "`torvyn check` took longer than 300 s"
-    if done.returncode == 0:
-        return None
-    try:
-        problems = json.loads(done.stdout or done.stderr)["problems"]
-        return "; ".join(each["message"] for each in problems if each["severity"] == "error")
-    except (ValueError, KeyError, TypeError):
-        return f"`torvyn check` ended with {done.returncode}"
-
-
-def _environ() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}

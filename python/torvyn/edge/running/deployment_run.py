@@ -234,6 +234,7 @@ class DeploymentRun:
             record,
             self._options.command(record),
             self._folder,
+            data=self._deployment.data,
             stall_s=self._options.stall_s,
             lock=self._lock,
             wake=self.wake,

@@ -20,7 +20,6 @@ from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, ac
 from torvyn.edge.channel.publication import KeySet
 from torvyn.edge.failures import check_failed, damaged
 from torvyn.edge.generations import Deployment, GenerationRecord
-from torvyn.edge.generations.records import PROJECT
 from torvyn.edge.generations.settings import DeploymentSettings, Following
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.edge.update.download import discard, download
@@ -29,7 +28,7 @@ from torvyn.edge.update.source import ChannelSource, Progress, open_source
 logger = logging.getLogger("torvyn.edge")
 
 Check = Callable[[Path], str | None]
-"""Takes a manifest; returns what is wrong with its project, or None."""
+"""Takes the folder of a project; returns what is wrong with it, or None."""
 
 
 class UpdateState(TextEnum):
@@ -108,7 +107,7 @@ class Updater:
         self, document: ChannelDocument, entry: ArtifactEntry, progress: Progress
     ) -> UpdateResult:
         record = self._added(document, entry, progress)
-        problem = self._check(self._deployment.manifest(record.number))
+        problem = self._check(self._deployment.project(record.number))
         if problem is not None:
             version = document.version
             self._deployment.change(lambda state, records: state.give_up(record, problem, version))
@@ -126,7 +125,7 @@ class Updater:
             if (record.digest, record.version) == (entry.digest, version):
                 return record
         folder = deployment.folder / "downloads"
-        earlier = [deployment.path(number) / PROJECT for number in reversed(deployment.records())]
+        earlier = [deployment.project(number) for number in reversed(deployment.records())]
         layout, descriptor = download(self._source, entry, folder, earlier, progress)
         source = f"{self._follow.source} version {version}"
         record = add_from_layout(deployment, layout, descriptor, source, version)

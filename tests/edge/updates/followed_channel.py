@@ -47,6 +47,7 @@ class FollowedChannel:
         *,
         check: Callable[[Path], str | None] = lambda manifest: None,
         limits: FetchLimits | None = None,
+        clock: Callable[[], float] = lambda: NOW,
         **settings: Any,
     ) -> Updater:
         pems = (key("a").public.pem.decode(),)
@@ -58,5 +59,5 @@ class FollowedChannel:
             check=check,
             torvyn_version="0.1.0",
             source=open_source(follow.source, limits),
-            clock=lambda: NOW,
+            clock=clock,
         )

@@ -18,11 +18,23 @@ class ChannelServer(http.server.ThreadingHTTPServer):
         self.folder = folder
         self.sent = 0
         """Bytes of bodies."""
-        self.cut_after: int | None = None
-        """How many bytes of bodies are sent before a connection is cut."""
+        self._left: list[int] | None = None
         self.resumes = True
         self.body: Callable[[bytes], Iterator[bytes]] = lambda data: iter((data,))
         """The chunks of an answer."""
+
+    def cut_after(self, count: int | None) -> None:
+        """Cuts the connection after so many bytes of bodies; None cuts no more."""
+        self._left = None if count is None else [count]
+
+    def allowed(self, chunk: bytes) -> bytes:
+        """The part of a chunk that may be sent."""
+        left = self._left
+        if left is None:
+            return chunk
+        part = chunk[: left[0]]
+        left[0] -= len(part)
+        return part
 
     @property
     def url(self) -> str:
@@ -50,15 +62,12 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
             self._send(chunk)
 
     def _send(self, chunk: bytes) -> None:
-        left = self.server.cut_after
-        part = chunk if left is None else chunk[:left]
+        part = self.server.allowed(chunk)
         self.wfile.write(part)
         self.wfile.flush()
         self.server.sent += len(part)
-        if left is not None:
-            self.server.cut_after = left - len(part)
-            if len(part) < len(chunk):
-                raise ConnectionAbortedError
+        if len(part) < len(chunk):
+            raise ConnectionAbortedError
 
     def log_message(self, format: str, *arguments: Any) -> None:
         pass

@@ -15,15 +15,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urljoin
 
-from torvyn.artifact.registry.addresses import (
+from torvyn.artifact.registry.http.addresses import (
     checked_address,
     is_loopback,
     origin_of,
     proxy_for,
     unsafe,
 )
-from torvyn.artifact.registry.authorization import Authorization
-from torvyn.artifact.registry.responses import RETRIED, Retry, failure_of, read_body, unreachable
+from torvyn.artifact.registry.http.authorization import Authorization
+from torvyn.artifact.registry.http.responses import (
+    RETRIED,
+    Retry,
+    failure_of,
+    read_body,
+    unreachable,
+)
 from torvyn.client.retry_policy import Backoff
 from torvyn.concurrency.connection_pool import require_aiohttp
 

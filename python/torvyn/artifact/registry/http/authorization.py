@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from torvyn.artifact.registry.addresses import checked_address, proxy_for, unsafe
-from torvyn.artifact.registry.challenge import Challenge
-from torvyn.artifact.registry.credentials import Login, find_login
-from torvyn.artifact.registry.responses import RETRIED, SMALL_BODY_BYTES, failure_of, read_body
+from torvyn.artifact.registry.http.addresses import checked_address, proxy_for, unsafe
+from torvyn.artifact.registry.http.challenge import Challenge
+from torvyn.artifact.registry.http.credentials import Login, find_login
+from torvyn.artifact.registry.http.responses import RETRIED, SMALL_BODY_BYTES, failure_of, read_body
 from torvyn.errors import MissingError
 
 if TYPE_CHECKING:
