@@ -855,7 +855,7 @@ class WireExchange:
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
     def abort_after(self, seconds: float) -> None:
-        """What is not sent by then is dropped, and the answer broken."""
+        """What is not sent over HTTP/2 by then is dropped, and the answer broken."""
     @property
     def is_call(self) -> bool:
         """Whether it is a gRPC call, which carries messages in both directions."""

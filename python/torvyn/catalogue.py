@@ -337,7 +337,8 @@ CATALOGUE: Final[dict[str, str]] = {
     # swap: exchanging a component of a running flow; the old component goes on
     "swap.busy": "A component was not between two elements within the time of the swap.",
     "swap.ended": "A node ended before its component was exchanged.",
-    "swap.graph-changed": "The nodes or edges of a flow have changed, and it must be restarted.",
+    "swap.graph-changed": "The nodes or edges of a flow have changed, and no new flow can "
+    "take over.",
     "swap.no-memory": "The process has no memory for two versions of a component.",
     "swap.node-unknown": "The flow has no node with this name.",
     "swap.not-running": "The flow is not running, so nothing can be exchanged.",
