@@ -92,7 +92,7 @@ def test_an_update_that_is_cut_at_any_byte_is_continued(
     updater, dice = channel.updater(deployment, url(server)), random.Random(1)
 
     for _ in itertools.count():
-        server.cut_after(channel.file.stat().st_size + dice.randrange(700))
+        server.cut_after(channel.file.stat().st_size + dice.randrange(2000))
         assert deployment.state().current == 1
         try:
             updater.look()

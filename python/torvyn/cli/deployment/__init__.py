@@ -4,7 +4,7 @@ generation_commands   add, list, activate, rollback, gc
 generation_arguments  how a generation is linked and run
 run_command           run
 follow_commands       follow, update
-channel_commands      channel sign, countersign, rotate, show, verify
+channel_commands      channel sign, countersign, rotate, push, show, verify
 companions            what runs beside the generation
 options               the options that they share
 """

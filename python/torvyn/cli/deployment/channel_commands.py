@@ -1,4 +1,4 @@
-"""`torvyn deploy channel sign | countersign | rotate | show | verify`: for release engineers."""
+"""`torvyn deploy channel`: signs and publishes channels, for release engineers."""
 
 from __future__ import annotations
 
@@ -171,6 +171,27 @@ def rotate(
     return _write(screen, Path(file), rotated)
 
 
+@make_command(
+    "push",
+    example="torvyn deploy channel push channel.json oci://registry.example.com/gateway:stable",
+)
+@file_argument
+@click.argument("target", metavar="REFERENCE")
+def push(screen: Screen, file: str, target: str) -> int:
+    """Publish a channel to a registry, under a tag that moves.
+
+    Publish its artifacts to the same repository first: `torvyn publish`.
+    """
+    from torvyn.artifact.reference import Reference
+    from torvyn.edge.channel import ChannelDocument
+    from torvyn.edge.update.registry_source import push_channel
+
+    data = _read_bytes(Path(file))
+    document = ChannelDocument.parse(_read(Path(file)).document.payload)
+    push_channel(data, Reference.parse(target))
+    return _show(screen, document, f"is published as {target}")
+
+
 @make_command("verify", example="torvyn deploy channel verify channel.json --key release.pub")
 @file_argument
 @click.option(
@@ -200,17 +221,17 @@ def show(screen: Screen, file: str) -> int:
     return _show(screen, document, "was not verified")
 
 
-for subcommand in (sign, countersign, rotate, show, verify):
+for subcommand in (sign, countersign, rotate, push, show, verify):
     command.add_command(subcommand)
 
 
 def _entry(name: str, text: str, torvyn: str) -> ArtifactEntry:
-    from torvyn.edge.artifact_source import find_artifact
+    from torvyn.artifact.prepare import locate
     from torvyn.edge.channel import ArtifactEntry
     from torvyn.edge.channel.requirement import Requirement
     from torvyn.edge.update.download import total_bytes
 
-    layout, descriptor = find_artifact(text)
+    layout, descriptor = locate(text)
     try:
         requirement = Requirement.parse(torvyn)
     except ValueError as error:

@@ -37,9 +37,12 @@ def download(
     data = source.manifest(entry.digest, min(entry.size, MAX_MANIFEST_BYTES))
     descriptor = Descriptor(IMAGE_MANIFEST, entry.digest, len(data))
     check_content(data, descriptor, f"the manifest of `{entry.name}`")
-    for blob in _blobs(data, entry):
-        if not _is_here(layout, blob) and not _copied(layout, blob, earlier):
-            _fetch(source, layout, blob, progress)
+    missing = [
+        blob
+        for blob in _blobs(data, entry)
+        if not _is_here(layout, blob) and not _copied(layout, blob, earlier)
+    ]
+    source.fetch(missing, layout, progress)
     layout.add(IMAGE_MANIFEST, data)
     layout.list_manifest(descriptor)
     return layout, descriptor
@@ -88,21 +91,3 @@ def _copied(layout: Layout, blob: Descriptor, earlier: list[Path]) -> bool:
             if added.digest == blob.digest:
                 return True
     return False
-
-
-def _fetch(source: ChannelSource, layout: Layout, blob: Descriptor, progress: Progress) -> None:
-    parts = layout.folder / "parts"
-    parts.mkdir(exist_ok=True)
-    part = parts / blob.digest.removeprefix("sha256:")
-    before = part.stat().st_size if part.exists() else 0
-    if before > blob.size:
-        part.unlink()
-    source.blob(blob, part)
-    progress(blob.size - min(before, blob.size))
-    try:
-        layout.adopt(part, blob)
-    except TorvynError as error:
-        # A complete file with another content never becomes right; a short one is continued.
-        if error.code == "artifact.digest-mismatch" and part.stat().st_size >= blob.size:
-            part.unlink(missing_ok=True)
-        raise

@@ -9,16 +9,18 @@ Nothing that a source returns is trusted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from torvyn.artifact.blob_files import open_regular, read_regular
+from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor, Digest
+from torvyn.artifact.reference import SCHEME
 from torvyn.edge.channel.publication import MAX_BYTES
 from torvyn.edge.failures import unreachable
-from torvyn.errors import MissingError
+from torvyn.errors import ArtifactError, MissingError
 
 Progress = Callable[[int], None]
 
@@ -41,11 +43,39 @@ class ChannelSource(Protocol):
 
     def manifest(self, digest: Digest, limit_bytes: int) -> bytes: ...
 
-    def blob(self, blob: Descriptor, target: Path) -> None:
+    def fetch(self, blobs: Sequence[Descriptor], layout: Layout, progress: Progress) -> None:
+        """Adds blobs to a layout. What was cut is continued by the next call."""
+
+
+class FileSource:
+    """A source whose blobs are files, which are copied into `parts/` of the layout first."""
+
+    def fetch(self, blobs: Sequence[Descriptor], layout: Layout, progress: Progress) -> None:
+        parts = layout.folder / "parts"
+        parts.mkdir(exist_ok=True)
+        for blob in blobs:
+            part = parts / blob.digest.removeprefix("sha256:")
+            if part.exists() and part.stat().st_size > blob.size:
+                part.unlink()
+            self._append(blob, part)
+            self._adopt(layout, part, blob)
+            progress(blob.size)
+
+    def _append(self, blob: Descriptor, target: Path) -> None:
         """Appends to a file what it lacks, and not more than the size of the blob."""
+        raise NotImplementedError
+
+    def _adopt(self, layout: Layout, part: Path, blob: Descriptor) -> None:
+        try:
+            layout.adopt(part, blob)
+        except ArtifactError:
+            # A complete file with another content never becomes right; a short one is continued.
+            if part.stat().st_size >= blob.size:
+                part.unlink()
+            raise
 
 
-class FolderSource:
+class FolderSource(FileSource):
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -58,7 +88,7 @@ class FolderSource:
     def manifest(self, digest: Digest, limit_bytes: int) -> bytes:
         return read_regular(self._blob(digest), limit_bytes)
 
-    def blob(self, blob: Descriptor, target: Path) -> None:
+    def _append(self, blob: Descriptor, target: Path) -> None:
         with open_regular(self._blob(blob.digest)) as file, target.open("ab") as out:
             file.seek(out.tell())
             while (room := blob.size - out.tell()) and (chunk := file.read(min(room, 1 << 20))):
@@ -76,6 +106,10 @@ def blob_path(digest: Digest) -> str:
 def open_source(source: str, limits: FetchLimits | None = None) -> ChannelSource:
     """The source that a person named."""
     limits = limits or FetchLimits()
+    if source.startswith(SCHEME):
+        from torvyn.edge.update.registry_source import RegistrySource
+
+        return RegistrySource(source, limits)
     if source.startswith(("http://", "https://")):
         from torvyn.edge.update.web_source import WebSource
 

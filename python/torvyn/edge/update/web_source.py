@@ -19,13 +19,13 @@ from torvyn.artifact.failures import too_large
 from torvyn.artifact.model import Descriptor, Digest
 from torvyn.edge.channel.publication import MAX_BYTES
 from torvyn.edge.failures import too_slow, unreachable
-from torvyn.edge.update.source import FetchLimits, blob_path
+from torvyn.edge.update.source import FetchLimits, FileSource, blob_path
 
 _CHUNK: Final = 64 * 1024
 _PARTIAL: Final = 206
 
 
-class WebSource:
+class WebSource(FileSource):
     def __init__(self, url: str, limits: FetchLimits) -> None:
         self._url = url
         self._limits = limits
@@ -37,7 +37,7 @@ class WebSource:
     def manifest(self, digest: Digest, limit_bytes: int) -> bytes:
         return self._read(self._blob(digest), limit_bytes)
 
-    def blob(self, blob: Descriptor, target: Path) -> None:
+    def _append(self, blob: Descriptor, target: Path) -> None:
         url = self._blob(blob.digest)
         with target.open("ab") as out:
             start = out.tell()
