@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import click
 
+from torvyn.cli.artifacts.access import fetch_arguments
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def artifact_options(function: Function) -> Function:
             is_flag=True,
             help="Fail if a component differs from torvyn.lock.",
         ),
+        fetch_arguments,
     )
     for option in reversed(options):
         function = option(function)
@@ -133,6 +135,8 @@ class Target:
     settings: dict[str, str]
     artifact: str | None = None
     is_locked: bool = False
+    is_offline: bool = False
+    is_insecure: bool = False
 
     @classmethod
     def of(
@@ -145,6 +149,8 @@ class Target:
         settings: tuple[str, ...],
         artifact: str | None = None,
         locked: bool = False,
+        offline: bool = False,
+        insecure: bool = False,
     ) -> Target:
         if flow is not None and flow.startswith("oci:"):
             artifact, flow = _only_artifact(flow, artifact), None
@@ -162,26 +168,41 @@ class Target:
             setting_pairs(settings),
             artifact,
             locked,
+            offline,
+            insecure,
         )
 
     def link(self, screen: Screen, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow. Shows its warnings, and hides its secrets on the screen."""
-        plan = self.plan(**ends)
+        plan = self.plan(screen, **ends)
         screen.secrets = plan.secrets
         screen.warn(plan.warnings)
         return plan
 
-    def plan(self, **ends: Unpack[Ends]) -> Plan:
-        """The plan of the flow, from the files as they are now."""
+    def plan(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> Plan:
+        """The plan of the flow, from the files as they are now. The screen is for messages about
+        an artifact that is fetched."""
         from torvyn.link import Overrides, ProjectLinker
 
         overrides = Overrides(self.config, self.settings, **ends, is_locked=self.is_locked)
         manifest = self.manifest
         if self.artifact is not None:
-            project = _prepare(self.artifact, self.settings)
+            project = self._prepared(self.artifact, screen)
             manifest = project.manifest
             overrides = replace(overrides, packed_files=project.files)
         return ProjectLinker.open(manifest, overrides).plan(self.flow)
+
+    def _prepared(self, artifact: str, screen: Screen | None) -> PreparedProject:
+        from torvyn.cli.artifacts.access import prepare_artifact
+        from torvyn.cli.screen import Screen
+
+        return prepare_artifact(
+            screen or Screen(quiet=True),
+            artifact,
+            machine_cache_dir(self.settings),
+            offline=self.is_offline,
+            insecure=self.is_insecure,
+        )
 
 
 def _only_artifact(reference: str, option: str | None) -> str:
@@ -191,13 +212,13 @@ def _only_artifact(reference: str, option: str | None) -> str:
     return reference
 
 
-def _prepare(artifact: str, settings: dict[str, str]) -> PreparedProject:
-    from torvyn.artifact.prepare import default_cache_dir, prepare
+def machine_cache_dir(settings: dict[str, str]) -> Path:
+    """The cache of this machine's settings: those of an artifact's project are not checked yet."""
+    from torvyn.artifact.prepare import default_cache_dir
     from torvyn.manifest import resolve
 
-    # The settings of the machine, not of the project that is not checked yet.
     cache_dir = resolve(flags=settings)["runtime.cache_dir"]
-    return prepare(artifact, Path(cache_dir) if cache_dir else default_cache_dir())
+    return Path(cache_dir) if cache_dir else default_cache_dir()
 
 
 def setting_pairs(texts: tuple[str, ...]) -> dict[str, str]:

@@ -7,7 +7,6 @@ when the registry cannot be asked, and its age is shown.
 from __future__ import annotations
 
 import hashlib
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,28 +16,22 @@ from torvyn.artifact.failures import invalid, unwritable
 from torvyn.artifact.json_form import canonical, parse_object, text_field
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor, Digest, ImageManifest
+from torvyn.artifact.prepare import default_cache_dir, private_folder
 from torvyn.artifact.reference import Reference
 from torvyn.errors import TorvynError
 
 _LIMIT_BYTES: Final = 4096
 
 
-def cache_folder(cache_dir: str | Path | None = None) -> Path:
+def cache_folder(cache_dir: Path | None = None) -> Path:
     """The folder of fetched artifacts: in `runtime.cache_dir`, else in the user's cache."""
-    if cache_dir:
-        return Path(cache_dir) / "artifacts"
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(root) / "torvyn" / "artifacts"
+    return (cache_dir or default_cache_dir()) / "artifacts"
 
 
 class Cache:
     def __init__(self, folder: Path) -> None:
-        self.layout: Final = Layout.create(folder)
+        self.layout: Final = Layout.create(private_folder(folder))
         self._tags = folder / "tags"
-
-    def unpacked(self, digest: Digest) -> Path:
-        """Where the files of an artifact are unpacked to."""
-        return self.layout.folder / "unpacked" / digest.removeprefix("sha256:")
 
     def remember(self, reference: Reference, digest: Digest) -> None:
         """Stores which artifact a tag names now."""

@@ -11,6 +11,7 @@ import click
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn.artifact.prepare import PreparedProject
     from torvyn.artifact.registry.fetch import Fetched
     from torvyn.artifact.signature.keys import PublicKey, SigningKey
     from torvyn.artifact.signature.policy import TrustPolicy
@@ -74,11 +75,12 @@ def fetch_artifact(
     from torvyn.artifact.registry.fetch import FetchOptions, fetch
     from torvyn.artifact.signature.policy import TrustPolicy
     from torvyn.cli.artifacts.progress import transfer_progress
+    from torvyn.cli.target import machine_cache_dir
 
     with transfer_progress(screen, "fetching") as progress:
         options = FetchOptions(
             policy or TrustPolicy.load(),
-            cache_folder(cache_dir or machine_cache_dir()),
+            cache_folder(cache_dir or machine_cache_dir({})),
             is_offline=offline,
             is_insecure=insecure,
             progress=progress.advance,
@@ -89,11 +91,21 @@ def fetch_artifact(
     return fetched
 
 
-def machine_cache_dir() -> str:
-    """`runtime.cache_dir` of the user's settings; empty if it is not set."""
-    from torvyn.manifest import resolve
+def prepare_artifact(
+    screen: Screen, reference: str, cache_dir: Path, *, offline: bool, insecure: bool
+) -> PreparedProject:
+    """A project of an artifact, ready to run: fetched, verified and unpacked. The folder of an
+    unpacked artifact is a reference too."""
+    from torvyn.artifact.prepare import is_unpacked, prepare, prepare_project
+    from torvyn.artifact.reference import LAYOUT_SCHEME
 
-    return str(resolve()["runtime.cache_dir"] or "")
+    if not reference.startswith(LAYOUT_SCHEME) and is_unpacked(Path(reference)):
+        return prepare(reference, cache_dir)
+    fetched = fetch_artifact(
+        screen, reference, offline=offline, insecure=insecure, cache_dir=cache_dir
+    )
+    is_trusted = fetched.verification.is_verified
+    return prepare_project(fetched.layout, fetched.descriptor, cache_dir, is_trusted=is_trusted)
 
 
 def policy_of(keys: tuple[str, ...], threshold: int) -> TrustPolicy | None:
