@@ -69,6 +69,11 @@ class Wire(ABC):
     async def until_left(self) -> None:
         """Returns when the client has left."""
 
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        """Calls it when the client has left, where the transport tells; False: wait for
+        `until_left`."""
+        return False
+
     def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
         """A function that encodes new text and posts it, for the answer of that encoder."""
         return lambda text, index, kind: self.post((encoder.text(text, index, kind),))
@@ -146,6 +151,9 @@ class HttpWire(Wire):
 
     async def until_left(self) -> None:
         await self.exchange.until_left()
+
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        return self.exchange.when_left(act)
 
     def keep(self, summary: Mapping[str, Any]) -> bool:
         self.exchange.summary = summary

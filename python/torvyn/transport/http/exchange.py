@@ -128,6 +128,11 @@ class HttpExchange(ABC):
     async def until_left(self) -> None:
         """Returns when the client has disconnected."""
 
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        """Calls it when the client has disconnected, where the server below tells; False: wait for
+        `until_left`."""
+        return False
+
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         """Calls it when the client sends no more, where the server below tells. Such a client may
         still read, or be gone: what is sent to it next shows."""
