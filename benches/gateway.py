@@ -2,7 +2,7 @@
 
     python -m benches.gateway [--rounds R] [--tokens N] [--streams S] [--json]
 
-Torvyn with a block-list in front of an OpenAI upstream is compared with LiteLLM's proxy in front of
+Torvyn with a block-list in front of an OpenAI upstream is compared with other gateways in front of
 the same upstream, without a guard. Also measures the delay of the first token.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from benches.arrivals import first_texts
 from benches.harness import percentile, quartiles
 from benches.load import Question, load, text_of
-from benches.peers import litellm_proxy
+from benches.peers import crabllm_gateway, litellm_proxy
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table, verdict
 from benches.server_process import (
@@ -33,17 +33,25 @@ from benches.server_process import (
 from benches.serving import CHAT
 from benches.work_serving import answer, right
 
-TIMES, CHUNK_US, P50_MS, P99_MS = 90.0, 7.0, 0.7, 2.0
+TIMES, CHUNK_US = 90.0, 7.0
+PARTS = ((0.5, 0.7), (0.99, 2.0))
+"""Percentiles of the first text, and their goals in ms."""
+OURS, LITELLM, CRABLLM = "torvyn", "LiteLLM's proxy", "crabllm"
+PEERS = {LITELLM: litellm_proxy, CRABLLM: crabllm_gateway}
+NOT_FOUND = {
+    "Bifrost": "its npm package downloads the program from a host outside the registry, and the "
+    "registry of Go modules has no version of its server with a checksum",
+}
 FEW = 10
-"""The proxy gets a tenth of the streams: with all of them it would take minutes."""
+"""LiteLLM gets a tenth of the streams: with all of them it would take minutes."""
 RATE, REQUESTS = 100.0, 300
 # Chunks with text: the one before them has only the role.
 UPSTREAM = Question(CHAT.path, CHAT.body, b'"content": " ')
 THROUGH = Question(CHAT.path, CHAT.body, b'"content":" ')
 METHOD = """\
-{streams} concurrent answers of {tokens} chunks each (a tenth of the streams for LiteLLM, which runs
-no guard). The gateways run one at a time on one core, upstream and load on the other. A chunk is a
-chunk of the upstream that reached the client, in any number of pieces; CPU is that of all threads
+{streams} concurrent answers of {tokens} chunks each (a tenth of the streams for LiteLLM); the peers
+run no guard. The gateways run one at a time on one core, upstream and load on the other. A chunk is
+a chunk of the upstream that reached the client, in any number of pieces; CPU is that of all threads
 from /proc. Medians and quartiles of {rounds} interleaved rounds, ratios within a round; all texts
 are checked first. First text: {requests} requests on new connections, {rate:g} per second, by turns
 through the gateway and to the upstream itself; the overhead is the difference of the percentiles of
@@ -78,23 +86,25 @@ def _gateways(
     stack: contextlib.ExitStack, report: Report, folder: Path, url: str
 ) -> dict[str, ServerProcess]:
     ours = module("benches.peers.torvyn_serve", "--port", "{port}", "--upstream", url)
-    found = {"torvyn": stack.enter_context(running(ours, SERVER_CORE))}
-    litellm = litellm_proxy.program()
-    if litellm is None:
-        report.left_out["LiteLLM's proxy"] = litellm_proxy.HOW
-        say(f"LiteLLM's proxy is left out: {litellm_proxy.HOW}")
-        return found
-    say("starting LiteLLM's proxy")
-    report.versions["litellm"] = litellm_proxy.version(litellm)
-    command = litellm_proxy.command(litellm, folder, url)
-    server = stack.enter_context(running(command, SERVER_CORE, env=litellm_proxy.QUIET))
-    return found | {"LiteLLM's proxy": server}
+    found = {OURS: stack.enter_context(running(ours, SERVER_CORE))}
+    report.left_out.update(NOT_FOUND)
+    for name, peer in PEERS.items():
+        program = peer.program()
+        if program is None:
+            report.left_out[name] = peer.HOW
+            say(f"{name} is left out: {peer.HOW}")
+            continue
+        say(f"starting {name}")
+        report.versions[name] = peer.version(program)
+        command = peer.command(program, folder, url)
+        found[name] = stack.enter_context(running(command, SERVER_CORE, env=peer.ENV))
+    return found
 
 
 def _check(gateways: dict[str, ServerProcess], tokens: int) -> None:
     for name, server in gateways.items():
         say(f"checking {name}")
-        if text_of(server.port, CHAT) != (right(tokens) if name == "torvyn" else _plain(tokens)):
+        if text_of(server.port, CHAT) != (right(tokens) if name == OURS else _plain(tokens)):
             raise AssertionError(f"{name} sent another text")
 
 
@@ -110,49 +120,57 @@ def _chunks(
     for number in range(options.rounds):
         say(f"chunks: round {number + 1} of {options.rounds}")
         for name, server in gateways.items():
-            streams = options.streams if name == "torvyn" else options.streams // FEW
+            streams = options.streams // FEW if name == LITELLM else options.streams
             before_s = server.cpu_s()
             loaded = load(server.port, CHAT, streams)
             chunks = streams * options.tokens
             rates[name].append(chunks / loaded.wall_s)
             costs[name].append((server.cpu_s() - before_s) / chunks * 1e6)
-    table = Table(("gateway", "chunks per second", "quartiles", "us of CPU per chunk", "goal"))
+    columns = ("gateway", "chunks per second", "quartiles", "us of CPU per chunk", "Torvyn's rate")
+    table = Table(columns)
     for name, values in rates.items():
         low, middle, high = quartiles(values)
-        goal = _times(values, rates.get("LiteLLM's proxy")) if name == "torvyn" else ""
         cost = f"{statistics.median(costs[name]):.1f}"
-        if name == "torvyn":
+        if name == OURS:
             cost = f"{cost}, {verdict(statistics.median(costs[name]), CHUNK_US)}"
-        table.rows.append((name, f"{middle:,.0f}", f"{low:,.0f} - {high:,.0f}", cost, goal))
+        times = "" if name == OURS else _times(name, rates[OURS], values)
+        table.rows.append((name, f"{middle:,.0f}", f"{low:,.0f} - {high:,.0f}", cost, times))
     report.tables.append(table)
     report.data["chunks_a_second"], report.data["us_a_chunk"] = rates, costs
 
 
-def _times(ours: list[float], theirs: list[float] | None) -> str:
-    if theirs is None:
-        return ""
+def _times(name: str, ours: list[float], theirs: list[float]) -> str:
     times = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    if name != LITELLM:
+        return f"{times:.2f} x"
     return f"{times:.0f} x, >= {TIMES:g}: {'met' if times >= TIMES else 'NOT met'}"
 
 
 def _first(
     report: Report, gateways: dict[str, ServerProcess], upstream: ServerProcess, rounds: int
 ) -> None:
-    """Through Torvyn, and from the upstream itself."""
-    added: dict[float, list[float]] = {0.5: [], 0.99: []}
+    """Through the gateways that can answer so many requests, and from the upstream itself."""
+    asked = {name: server for name, server in gateways.items() if name != LITELLM}
+    added: dict[str, list[list[float]]] = {name: [[] for _ in PARTS] for name in asked}
     for number in range(rounds):
         say(f"first text: round {number + 1} of {rounds}")
         direct = first_texts(upstream.port, UPSTREAM, RATE, REQUESTS)
-        through = first_texts(gateways["torvyn"].port, THROUGH, RATE, REQUESTS)
-        for part, values in added.items():
-            values.append((percentile(through, part) - percentile(direct, part)) * 1e3)
+        for name, server in asked.items():
+            question = THROUGH if name == OURS else UPSTREAM
+            through = first_texts(server.port, question, RATE, REQUESTS)
+            for (part, _), values in zip(PARTS, added[name], strict=True):
+                values.append((percentile(through, part) - percentile(direct, part)) * 1e3)
     table = Table(("added to the first text", "ms", "quartiles", "goal"), title="First text")
-    for part, goal in ((0.5, P50_MS), (0.99, P99_MS)):
-        low, middle, high = quartiles(added[part])
-        row = (f"p{part * 100:g}", f"{middle:.2f}", f"{low:.2f} - {high:.2f}")
-        table.rows.append((*row, verdict(middle, goal)))
+    for name, parts in added.items():
+        for (part, goal), values in zip(PARTS, parts, strict=True):
+            low, middle, high = quartiles(values)
+            row = (f"{name}, p{part * 100:g}", f"{middle:.2f}", f"{low:.2f} - {high:.2f}")
+            table.rows.append((*row, verdict(middle, goal) if name == OURS else ""))
     report.tables.append(table)
-    report.data["added_first_text_ms"] = {f"p{part * 100:g}": v for part, v in added.items()}
+    report.data["added_first_text_ms"] = {
+        name: {f"p{part * 100:g}": v for (part, _), v in zip(PARTS, parts, strict=True)}
+        for name, parts in added.items()
+    }
 
 
 if __name__ == "__main__":

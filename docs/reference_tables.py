@@ -29,6 +29,7 @@ PREFIXES = {
     "durable": "Data on disk.",
     "artifact": "Projects and components as OCI artifacts.",
     "reactor": "Running flows.",
+    "swap": "Exchanging a component of a running flow. The old component goes on.",
     "engine": "Engines and requests to them.",
     "protocol": "Data from the wire.",
     "loops": "Event loops.",
@@ -181,11 +182,16 @@ def command_line_page() -> str:
         *_help(),
     ]
     for name in app.COMMANDS:
-        lines += [f"## torvyn {name}", "", *_help(name)]
         command = importlib.import_module(f"torvyn.cli.commands.{name}").command
-        for subcommand in getattr(command, "commands", ()):
-            lines += [f"### torvyn {name} {subcommand}", "", *_help(name, subcommand)]
+        lines += _sections(command, name)
     return "\n".join(lines)
+
+
+def _sections(command: Any, *names: str) -> Iterator[str]:
+    """The help of a command, and of its subcommands."""
+    yield from (f"{'#' * (len(names) + 1)} torvyn {' '.join(names)}", "", *_help(*names))
+    for name, subcommand in getattr(command, "commands", {}).items():
+        yield from _sections(subcommand, *names, name)
 
 
 def _help(*command: str) -> list[str]:

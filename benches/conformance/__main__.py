@@ -11,15 +11,15 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from benches.conformance import autobahn, h2spec
 from benches.conformance.suite import SuiteMissing, SuiteResult
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
-from benches.server_process import OTHER_CORE, module, running
+from benches.server_process import OTHER_CORE, ServerProcess, module, running
 
 METHOD: Final = """\
 h2spec 2.2.1 with its strict cases, once over plain TCP and once over TLS, against the server that
@@ -31,21 +31,19 @@ memory."""
 COLUMNS: Final = ("suite", "cases", "passed", "failed", "other")
 
 
-@contextmanager
-def _server(*arguments: str) -> Iterator[int]:
+def _server(*arguments: str, log: IO[bytes] | None = None) -> AbstractContextManager[ServerProcess]:
     command = module("benches.peers.torvyn_serve", "--port", "{port}", "--tokens", "20", *arguments)
-    with running(command, OTHER_CORE) as server:
-        yield server.port
+    return running(command, OTHER_CORE, log=log)
 
 
 def http2() -> SuiteResult:
-    with _server() as port:
-        return h2spec.run(port, "HTTP/2, plain", is_tls=False)
+    with _server() as server:
+        return h2spec.run(server.port, "HTTP/2, plain", is_tls=False)
 
 
 def http2_tls() -> SuiteResult:
-    with tempfile.TemporaryDirectory() as folder, _server("--tls", *_certificate(folder)) as port:
-        return h2spec.run(port, "HTTP/2, TLS", is_tls=True)
+    with tempfile.TemporaryDirectory() as folder, _server("--tls", *_certificate(folder)) as server:
+        return h2spec.run(server.port, "HTTP/2, TLS", is_tls=True)
 
 
 def websocket() -> SuiteResult:
@@ -59,10 +57,8 @@ def mutants(seconds: float, seed: int) -> SuiteResult:
         from benches.conformance import fuzz
     except ModuleNotFoundError as error:
         raise SuiteMissing(f"needs the package `{error.name}`") from None
-    with tempfile.NamedTemporaryFile() as log:
-        command = module("benches.peers.torvyn_serve", "--port", "{port}", "--tokens", "20")
-        with running(command, OTHER_CORE, log=log.file) as server:
-            return fuzz.run(server, Path(log.name), seconds, seed)
+    with tempfile.NamedTemporaryFile() as log, _server(log=log.file) as server:
+        return fuzz.run(server, Path(log.name), seconds, seed)
 
 
 SUITES: Final = ("http2", "http2-tls", "websocket", "mutants")

@@ -18,7 +18,7 @@ from benches.load import KEY
 from benches.work_serving import MODEL
 
 HOW = 'not installed: pip install "litellm[proxy]" in a venv at ~/.cache/torvyn/litellm'
-QUIET = {
+ENV = {
     "LITELLM_LOG": "ERROR",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_MODE": "PRODUCTION",

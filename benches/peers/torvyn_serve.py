@@ -27,9 +27,9 @@ class Listed(Engine):
 
     name = "listed"
 
-    def __init__(self, tokens: int, is_paced: bool, rate: float) -> None:
+    def __init__(self, tokens: int, is_paced: bool, rate: float, repeat: int = 1) -> None:
         super().__init__()
-        self._steps = [Step((ChoiceStep(text=token),)) for token in answer(tokens)]
+        self._steps = [Step((ChoiceStep(text=token * repeat),)) for token in answer(tokens)]
         self._last = Step((ChoiceStep(tokens=0, finish_reason="stop"),))
         self._is_paced = is_paced
         self._pause_s = 1 / rate if rate else 0.0
@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=1)
     parser.add_argument("--paced", action="store_true")
     parser.add_argument("--rate", type=float, default=0.0)
+    parser.add_argument("--repeat", type=int, default=1, help="words per token")
     parser.add_argument("--upstream", default="", help="an upstream's address, as the engine")
     parser.add_argument("--bare", action="store_true", help="without the guard")
     parser.add_argument("--write-timeout", type=float, default=30.0)
@@ -66,7 +67,7 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="also a flow that says nothing")
     parser.add_argument("--tls", nargs=2, default=("", ""), metavar=("CERT", "KEY"))
     options = parser.parse_args()
-    engine: Engine = Listed(options.tokens, options.paced, options.rate)
+    engine: Engine = Listed(options.tokens, options.paced, options.rate, options.repeat)
     if options.upstream:
         engine = OpenAI(base_url=options.upstream, model=MODEL, api_key="sk-bench")
     plan = torvyn.Flow(Blocklist(GUARD)).plan

@@ -4,7 +4,7 @@ Classes marked `type_check_only` are returned by methods and not exported.
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Final, Literal, Self, SupportsIndex, final, overload, type_check_only
 
@@ -13,13 +13,16 @@ from typing_extensions import disjoint_base
 from torvyn.contract.element import Context
 from torvyn.contract.enums import CallOutcome, ErrorKind, FlowState, Role, TaskKind, TurnStatus
 from torvyn.contract.signals import End
+from torvyn.engine.step import Step
 from torvyn.link.plan import EdgePlan, Plan
+from torvyn.reactor.swap.swap_order import SwapOrder
 
 __all__ = [
     "Batch",
     "ChunkParser",
     "CompiledComponent",
     "Database",
+    "DirectSteps",
     "DirectText",
     "Element",
     "EventParser",
@@ -245,6 +248,16 @@ class NodeHandle:
     now_ns: Final[int | None]
     def note_findings(self, matches: int, exposed_chars: int) -> None: ...
     def interrupt(self) -> None: ...
+    # Exchanges the stage between two elements. False: another swap is not finished
+    def swap(self, order: SwapOrder) -> bool: ...
+    def end_trial(self) -> None: ...  # The new stage needs no way back any more
+
+@final
+@type_check_only
+class RetiredStage:
+    """A stage that was exchanged for another one."""
+
+    def release(self) -> None: ...  # Stops its worker, or closes it
 
 @final
 @type_check_only
@@ -332,7 +345,12 @@ class CompiledComponent:
 
     # Compiles. Time and memory are unbounded: call it in a process with limits
     @staticmethod
-    def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes: ...
+    def precompile(wasm: bytes, counts_fuel: bool = False, target: str | None = None) -> bytes: ...
+    @staticmethod
+    def engine_id(target: str) -> str:
+        """Identifies the engine whose code for a target, such as `x86_64-unknown-linux-gnu`, this
+        build can load."""
+
     @staticmethod
     def load(
         wasm: bytes,
@@ -795,6 +813,9 @@ class WireExchange:
     def body_error(self) -> Literal["too-large", "slow", "refused", "malformed", "left"] | None: ...
     @property
     def is_left(self) -> bool: ...
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since something was appended; None if nothing was."""
     def headers(self) -> dict[str, str]: ...
     def recognise(self) -> None:
         """The request has a valid key: its connection does not count among those of strangers."""
@@ -824,7 +845,7 @@ class WireExchange:
         opening: bytes | None = None,
     ) -> bool:
         """`append` of a frame with new text. `opening` replaces the bracket with which it
-        begins."""
+        begins, and ends with a comma."""
     def append_text_message(
         self, encoder: MessageEncoder, text: str, index: int, kind: str
     ) -> bool:
@@ -834,7 +855,7 @@ class WireExchange:
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
     def abort_after(self, seconds: float) -> None:
-        """What is not sent by then is dropped, and the answer broken."""
+        """What is not sent over HTTP/2 by then is dropped, and the answer broken."""
     @property
     def is_call(self) -> bool:
         """Whether it is a gRPC call, which carries messages in both directions."""
@@ -877,15 +898,18 @@ class WireClient:
 @final
 class DirectText:
     """Where text goes in native code, and what was counted on the way. `clock_s` is the time now,
-    by the clock of the times that `take` returns. Texts are sent together up to those limits."""
+    by the clock of the times that `take` returns. Texts are sent together up to those limits.
+    `opening` replaces the bracket with which a frame begins; before a gRPC message it is what
+    precedes the length of the message."""
 
     def __new__(
         cls,
         exchange: WireExchange,
-        encoder: FrameEncoder,
+        encoder: FrameEncoder | MessageEncoder,
         clock_s: float,
         most_texts: int,
         most_bytes: int,
+        opening: bytes | None = None,
     ) -> Self: ...
     def put(self, text: str, flow: NativeFlow | None) -> int:
         """Puts text through the flow. 0: not taken; 1: kept until `flush`; 2: the same, and it is
@@ -897,9 +921,26 @@ class DirectText:
         is for Python."""
     def close(self) -> None:
         """From now on, all text goes to Python."""
-    @property
-    def idle_s(self) -> float | None:
-        """Seconds since it last sent text; None if it never has."""
+    def drop(self) -> None:
+        """`close` for a client that does not want the text that was kept."""
+
+@final
+class DirectSteps:
+    """The steps of an engine that are left to Python. While it is open, steps with text of the only
+    choice go to the client; None comes out when the reader must flush or absorb."""
+
+    def __new__(cls, engine: AsyncIterator[Step]) -> Self: ...
+    def open(self, text: DirectText, flow: NativeFlow | None, tokens_left: int) -> None:
+        """From the next step on, text goes there, while there are less than so many tokens."""
+    def shut(self) -> None:
+        """From the next step on, everything comes out. From any thread."""
+    def __aiter__(self) -> Self: ...
+    def __anext__(self) -> Awaitable[Step | None]: ...
+    def __await__(self) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def throw(self, error: Any, value: Any = None, traceback: Any = None) -> Any: ...
+    def close(self) -> None: ...
 
 @final
 @type_check_only

@@ -13,7 +13,7 @@ import click
 from torvyn.cli import failures, screen
 from torvyn.cli.app import group
 from torvyn.cli.benchmark import comparison, measurement
-from torvyn.cli.commands import build, generate, init, service
+from torvyn.cli.commands import build, generate, init, reload, service
 from torvyn.cli.inference import conversation
 from torvyn.cli.supervision import systemctl
 from torvyn.cli.usage_errors import usage_error
@@ -127,6 +127,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cli.component-unknown": unknown_component,
     "cli.file-exists": file_exists,
     "cli.file-unwritable": file_unwritable,
+    "cli.flow-unknown": lambda _: reload._find("a flow that nobody runs"),
     "cli.history-unusable": no_conversation,
     "cli.input-unreadable": lambda _: generate.read_prompt(screen.Screen(), None, "absent.txt"),
     "cli.input-unusable": empty_prompt,
@@ -135,6 +136,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cli.nothing-measured": nothing_measured,
     "cli.output-failed": full_disk,
     "cli.regressed": regressed,
+    "cli.reload-failed": lambda folder: reload._ask(folder / "1.control", "difference"),
     "cli.service-unknown": unknown_service,
     "cli.systemd-failed": unreachable_systemd,
     "cli.unknown-command": line("rnu"),

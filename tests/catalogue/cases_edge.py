@@ -10,9 +10,19 @@ from typing import Any
 from unittest import mock
 
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import COMPONENT, ImageManifest
+from torvyn.artifact.model import COMPONENT, PROJECT, TITLE, Digest, ImageManifest
+from torvyn.artifact.signature.keys import SigningKey
 from torvyn.edge.artifact_source import add_from_layout
+from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, accept
+from torvyn.edge.channel.publication import KeySet
+from torvyn.edge.channel.signing import publish
 from torvyn.edge.generations import Deployment, find_deployment, open_deployment
+from torvyn.edge.generations.settings import DeploymentSettings, Following
+from torvyn.edge.update import Updater
+from torvyn.edge.update.source import FetchLimits, FolderSource
+from torvyn.edge.update.web_source import WebSource
+
+ENTRY = ArtifactEntry("gateway", Digest("sha256:" + "a" * 64), 1000)
 
 
 def _deployment(folder: Path) -> Deployment:
@@ -57,8 +67,56 @@ def _component(folder: Path) -> None:
     add_from_layout(Deployment(folder / "gateway"), layout, descriptor, "test")
 
 
+def _accept(version: int = 1, seen: int = 0, digest: str = "", **fields: Any) -> None:
+    """Offers a signed document to a deployment that has seen another version."""
+    key = SigningKey.generate()
+    values = {"channel": "stable", "issued_s": 0, "artifacts": (ENTRY,), **fields}
+    data = publish(ChannelDocument(version=version, **values), [key]).serialize()
+    trust = ChannelTrust("stable", KeySet((key.public,)), seen, digest)
+    accept(data, trust, 2e9)
+
+
+def _untrusted(_folder: Path) -> None:
+    data = publish(ChannelDocument("stable", 1, 0, (ENTRY,)), [SigningKey.generate()]).serialize()
+    accept(data, ChannelTrust("stable", KeySet((SigningKey.generate().public,))), 2e9)
+
+
+def _unsuitable(folder: Path) -> None:
+    layout = Layout.create(folder / "layout")
+    blob = layout.add("text/plain", b"", {TITLE: "Torvyn.toml"})
+    descriptor = layout.add_manifest(ImageManifest(PROJECT, (blob,)), "latest")
+    key = SigningKey.generate()
+    entry = ArtifactEntry("gateway", descriptor.digest, 10_000)
+    data = publish(ChannelDocument("stable", 1, 2_000_000_000, (entry,)), [key]).serialize()
+    (folder / "layout" / "channel.json").write_bytes(data)
+    follow = Following(str(folder / "layout/channel.json"), "stable", (key.public.pem.decode(),))
+    Updater(
+        Deployment(folder / "gateway"),
+        DeploymentSettings(),
+        follow,
+        check=lambda manifest: "it needs a camera",
+        torvyn_version="0.1.0",
+    ).look()
+
+
+def _slow(_folder: Path) -> None:
+    source = WebSource("http://127.0.0.1/channel.json", FetchLimits(total_s=1.0))
+    source._check_rate("http://127.0.0.1/channel.json", 10, 2.0)
+
+
 CASES: dict[str, Callable[[Path], Any]] = {
     "edge.bad-name": lambda folder: open_deployment(folder, "../etc"),
+    "edge.channel-artifact-unknown": lambda _: ChannelDocument("stable", 1, 0, (ENTRY,)).artifact(
+        "meter"
+    ),
+    "edge.channel-expired": lambda _: _accept(expires_s=1),
+    "edge.channel-forked": lambda _: _accept(3, seen=3, digest="another"),
+    "edge.channel-invalid": lambda _: ChannelDocument.parse(b"{}"),
+    "edge.channel-other": lambda _: _accept(channel="testing"),
+    "edge.channel-rolled-back": lambda _: _accept(2, seen=3),
+    "edge.channel-skipped": lambda _: _accept(2**40),
+    "edge.channel-untrusted": _untrusted,
+    "edge.check-failed": _unsuitable,
     "edge.damaged": _damaged,
     "edge.deployment-unknown": lambda folder: find_deployment(folder, "gateway"),
     "edge.disk-failed": _unwritable,
@@ -67,5 +125,7 @@ CASES: dict[str, Callable[[Path], Any]] = {
     "edge.no-fallback": lambda folder: _deployment(folder).roll_back(),
     "edge.no-generation": lambda folder: Deployment(folder / "gateway").start(),
     "edge.not-a-project": _component,
+    "edge.too-slow": _slow,
+    "edge.unreachable": lambda folder: FolderSource(folder / "channel.json").publication(),
     "edge.version-barred": _barred,
 }

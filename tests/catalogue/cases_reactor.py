@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torvyn
 from torvyn.errors import ComponentError
-from torvyn.reactor.carriers.checkpoints import encode
 from torvyn.reactor.failures import make_exception
+from torvyn.reactor.run.component_state import encode
 from torvyn.testing import CollectingSink, CountingSource, ScriptedSource, StallingSink, run_flow
 
 

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn.errors import InvalidInput
+from torvyn.errors import InvalidInput, TorvynError
 from torvyn.transport.access.caller import ANYONE
+from torvyn.transport.rejection import session_memory_full, too_many_sessions
 from torvyn.transport.sessions.replay import Progress, ReplayedAnswer
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import SessionStore
@@ -64,6 +65,10 @@ def _all_read(_folder: Path) -> None:
     session.seq_after("e-0")
 
 
+def _refuse(rejection: TorvynError) -> None:
+    raise rejection
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "session.all-read": _all_read,
     "session.bad-id": lambda _: _session().seq_after("x"),
@@ -71,6 +76,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     "session.epoch-old": lambda _: _session().seq_after("f-1"),
     "session.frames-gone": lambda _: _session().seq_after("7"),
     "session.generation-lost": _lost,
+    "session.memory-full": lambda _: _refuse(session_memory_full(2**20)),
     "session.store-failed": _failed,
     "session.taken-over": _taken_over,
+    "session.too-many": lambda _: _refuse(too_many_sessions(3)),
 }

@@ -28,6 +28,7 @@ COVERED_ROOMS = (
     "durable",
     "artifact",
     "reactor",
+    "swap",
     "engine",
     "observe",
     "protocol",

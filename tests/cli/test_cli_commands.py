@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 from transcript import EXAMPLE, Cli
 
@@ -29,8 +30,15 @@ def test_the_list_of_commands_has_the_summary_of_each_command(name: str) -> None
 def all_commands() -> Iterator[str]:
     """Includes subcommands, such as `keys add`."""
     for name in COMMANDS:
-        parts = getattr(import_module(f"torvyn.cli.commands.{name}").command, "commands", None)
-        yield from [name] if parts is None else (f"{name} {part}" for part in parts)
+        yield from with_subcommands(name, import_module(f"torvyn.cli.commands.{name}").command)
+
+
+def with_subcommands(name: str, command: click.Command) -> Iterator[str]:
+    if not isinstance(command, click.Group):
+        yield name
+        return
+    for part, subcommand in command.commands.items():
+        yield from with_subcommands(f"{name} {part}", subcommand)
 
 
 @pytest.mark.parametrize("name", list(all_commands()))

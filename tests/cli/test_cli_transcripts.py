@@ -31,6 +31,8 @@ MASKS = (
     (r"torvyn [\d.]+, Python .* cores", "<machine>"),
     (r"torvyn \d[\d.]*$", "torvyn <version>"),
     (r"sha256:[0-9a-f]{64}", "sha256:<digest>"),
+    (r'"(id|key_id)": "[0-9a-f]{64}"', r'"\1": "<id>"'),
+    (r"\b(key |, )[0-9a-f]{12}\b", r"\1<id>"),
 )
 
 

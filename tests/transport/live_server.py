@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +19,17 @@ from torvyn.transport import Application, ServerSettings, app
 from torvyn.transport.listener.server import Server, loop_factory
 
 PATIENCE_S = 10.0
+
+
+def ask(url: str, body: Any = None, method: str | None = None) -> tuple[int, str]:
+    """The status and the text of an answer, also of an error."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 class Served:

@@ -17,4 +17,6 @@ QUESTIONS = (
     "durable_store",
     "edge_gateway",
     "clock_jumps",
+    "deployments",
+    "swaps",
 )

@@ -32,7 +32,7 @@ fn number(field: u8, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-fn varint(mut value: u64, out: &mut Vec<u8>) {
+pub fn varint(mut value: u64, out: &mut Vec<u8>) {
     while value > 0x7f {
         out.push(value as u8 | 0x80);
         value >>= 7;

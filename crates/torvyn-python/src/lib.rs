@@ -56,6 +56,8 @@ mod _native {
     #[pymodule_export]
     use super::server::WireServer;
     #[pymodule_export]
+    use super::server::direct_steps::DirectSteps;
+    #[pymodule_export]
     use super::server::exchange::WireExchange;
     #[pymodule_export]
     use super::text::guard::TextGuard;

@@ -13,6 +13,7 @@ use crate::edges::{Accepts, Edge, Edges};
 use crate::node::Node;
 use crate::offload::MAX_CALL;
 use crate::shared_state::{Failure, SharedState};
+use crate::swap::{Swap, is_plain};
 use crate::trace::Tracer;
 
 /// How a turn ended.
@@ -61,6 +62,8 @@ pub struct Core {
     pub on_error: Option<OnError>,
     pub tracer: Option<Box<Tracer>>,
     pub checkpoint: Option<Box<Checkpoints>>,
+    /// The swap that waits for its stage.
+    pub swap: Option<Box<Swap>>,
 }
 
 impl Core {
@@ -75,7 +78,7 @@ impl Core {
         let tracks = nodes.iter().any(|node| node.acks.is_some());
         for (index, node) in nodes.iter_mut().enumerate() {
             node.connect(index, &blueprint.edges);
-            node.is_plain = !node.takes_batches && !node.tells_input && !tracks;
+            node.is_plain = is_plain(node, tracks);
         }
         let takes_batches = nodes.iter().any(|node| node.takes_batches);
         Self {
@@ -88,7 +91,7 @@ impl Core {
             jitter: Jitter::new(&clock),
             clock,
             batch: 1,
-            max_batch: quota_elements.clamp(if takes_batches { MAX_CALL as u64 } else { 1 }, 1 << 16) as u32,
+            max_batch: max_batch(quota_elements, takes_batches),
             pull_ns: 0,
             turn_time_ns: blueprint.turn_time_ns,
             quota_elements: quota_elements as i64,
@@ -108,7 +111,15 @@ impl Core {
             on_error: blueprint.on_error,
             tracer: None,
             checkpoint: blueprint.checkpoints.map(Box::new),
+            swap: None,
         }
+    }
+
+    /// Bounds the batches of sources after a stage was exchanged.
+    pub fn limit_batch(&mut self) {
+        self.takes_batches = self.nodes.iter().any(|node| node.takes_batches);
+        self.max_batch = max_batch(self.quota_elements as u64, self.takes_batches);
+        self.batch = self.batch.min(self.max_batch);
     }
 
     /// Moves up to `most` outputs from the exit into `into`. They have left the flow: the ledger releases them.
@@ -178,6 +189,11 @@ impl Core {
         let queues = self.edges.list.iter().map(|edge| edge.queue.heap_bytes()).sum();
         (state, queues)
     }
+}
+
+/// The most elements that a source is pulled for at once.
+fn max_batch(quota_elements: u64, takes_batches: bool) -> u32 {
+    quota_elements.clamp(if takes_batches { MAX_CALL as u64 } else { 1 }, 1 << 16) as u32
 }
 
 fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {

@@ -16,6 +16,7 @@ use crate::offload::{Notify, Offload};
 use crate::run_state::RunState;
 use crate::shared_state::{Failure, FailureKind, SharedState, node_request, request};
 use crate::stay_on_exit::StayOnExit;
+use crate::swap::Swap;
 use crate::trace::Tracer;
 use crate::wake_pipe::WakePipe;
 use crate::workers::pool::Pool;
@@ -90,7 +91,7 @@ impl Flow {
             alarm_ns: AtomicU64::new(0),
         });
         for offload in offloads {
-            offload.set_flow(Arc::new(WakeFlow(Arc::downgrade(&flow))));
+            flow.connect(&offload);
         }
         flow
     }
@@ -157,6 +158,24 @@ impl Flow {
     pub fn interrupt(self: &Arc<Self>) {
         self.shared.request(request::INTERRUPT);
         self.wake();
+    }
+
+    /// Exchanges the stage of a node between two elements. False: another swap is not finished.
+    pub fn swap(self: &Arc<Self>, swap: Swap) -> bool {
+        let is_first = self.shared.request_swap(Box::new(swap));
+        self.wake();
+        is_first
+    }
+
+    /// The new stage of a node is no longer on trial.
+    pub fn end_trial(self: &Arc<Self>, node: usize) {
+        self.shared.request_node(node, node_request::END_TRIAL);
+        self.wake();
+    }
+
+    /// An exchange of a worker that joins the running flow.
+    pub fn connect(self: &Arc<Self>, offload: &Offload) {
+        offload.set_flow(Arc::new(WakeFlow(Arc::downgrade(self))));
     }
 
     pub fn wake_node(self: &Arc<Self>, node: usize) {

@@ -10,6 +10,7 @@ use crate::absorbed::Absorbed;
 use crate::backoff::Backoff;
 use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
+use crate::swap::Trial;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -89,6 +90,14 @@ impl Worker {
             closing: false,
         }))
     }
+
+    /// Whether its stage takes batches, and whether it returns them.
+    fn batches(&self) -> (bool, bool) {
+        match self {
+            Self::Inline(stage) => (stage.batch_limit() > 1, stage.pulls_many()),
+            Self::Offloaded(_) => (false, false),
+        }
+    }
 }
 
 pub struct Node {
@@ -137,6 +146,10 @@ pub struct Node {
     pub absorbed: Absorbed,
     /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
     pub is_carrier: bool,
+    /// Its stage is being exchanged: it takes no more elements, and finishes what it has begun.
+    pub is_held: bool,
+    /// Its stage is new, and the one before waits until it has proved itself.
+    pub trial: Option<Box<Trial>>,
     /// Its stage is called for each element and nothing is tracked, so that most checks can be left out.
     pub is_plain: bool,
 }
@@ -144,8 +157,7 @@ pub struct Node {
 impl Node {
     /// A node that is not connected yet. With `Recovery::DeadLetter` the last of its ports takes failed elements.
     pub fn new(role: Role, worker: Worker, ports: usize) -> Self {
-        let pulls_many = matches!(&worker, Worker::Inline(stage) if stage.pulls_many());
-        let takes_batches = matches!(&worker, Worker::Inline(stage) if stage.batch_limit() > 1);
+        let (takes_batches, pulls_many) = worker.batches();
         Self {
             role,
             worker,
@@ -179,6 +191,8 @@ impl Node {
             acks: None,
             absorbed: Absorbed::default(),
             is_carrier: false,
+            is_held: false,
+            trial: None,
             is_plain: false,
         }
     }
@@ -192,6 +206,24 @@ impl Node {
         for (port, leaving) in self.ports.iter_mut().enumerate() {
             let edges = numbered().filter(|(_, edge)| edge.source == Some((index, port)));
             *leaving = edges.map(|(number, _)| number).collect();
+        }
+    }
+
+    /// The node's new worker goes on where `old` has stopped. What the old stage asked for, such as a pause, was its own.
+    pub fn take_over(&mut self, old: &mut Worker) {
+        (self.takes_batches, self.pulls_many) = self.worker.batches();
+        self.paused = false;
+        self.pending = None;
+        self.pressured = false;
+        self.singles = 0;
+        if let Worker::Offloaded(new) = &mut self.worker {
+            // It may have been halted when it was here before.
+            new.exchange.restart(Vec::new());
+            if let Worker::Offloaded(old) = old {
+                new.in_flight = std::mem::take(&mut old.in_flight);
+                new.begun = std::mem::take(&mut old.begun);
+                new.lender = old.lender;
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use torvyn_stream::{Counter, End, Ledger, QueueCounters, StageError};
 
+use crate::swap::Swap;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -40,6 +42,8 @@ pub mod request {
     pub const NODE: u32 = 8;
     /// The caller will feed nothing more.
     pub const FINISH: u32 = 16;
+    /// The stage of a node is to be exchanged.
+    pub const SWAP: u32 = 32;
 }
 
 /// Requests to one node.
@@ -47,6 +51,8 @@ pub mod node_request {
     pub const WAKE: u8 = 1;
     pub const RESUME: u8 = 2;
     pub const INTERRUPT: u8 = 4;
+    /// The stage is no longer on trial.
+    pub const END_TRIAL: u8 = 8;
 }
 
 /// The account of one node. At the end of every turn
@@ -127,6 +133,7 @@ pub struct SharedState {
     /// The node whose component may be running now, to name when a turn does not end. `NO_NODE` between turns.
     running_node: AtomicU32,
     outcome: Mutex<Outcome>,
+    swap: Mutex<Option<Box<Swap>>>,
 }
 
 const NO_NODE: u32 = u32::MAX;
@@ -142,6 +149,7 @@ impl SharedState {
             limit: AtomicU64::new(u64::MAX),
             running_node: AtomicU32::new(NO_NODE),
             outcome: Mutex::default(),
+            swap: Mutex::default(),
         }
     }
 
@@ -197,6 +205,22 @@ impl SharedState {
     pub fn request_node(&self, node: usize, what: u8) {
         self.nodes[node].requests.fetch_or(what, Ordering::AcqRel);
         self.request(request::NODE);
+    }
+
+    /// Leaves a swap for the next turn. False: there is one already.
+    pub fn request_swap(&self, swap: Box<Swap>) -> bool {
+        let is_first = {
+            let mut slot = self.swap.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = slot.is_none();
+            slot.get_or_insert(swap);
+            is_first
+        };
+        self.request(request::SWAP);
+        is_first
+    }
+
+    pub(crate) fn take_swap(&self) -> Option<Box<Swap>> {
+        self.swap.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     #[inline]

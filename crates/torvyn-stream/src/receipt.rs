@@ -80,6 +80,17 @@ impl AckLog {
         positions.settled = positions.settled.max(count);
     }
 
+    /// How many elements were issued that the source has not been told about.
+    pub fn outstanding(&self) -> u64 {
+        let positions = self.lock();
+        let issued = if positions.by_checkpoint {
+            positions.issued
+        } else {
+            positions.settled + positions.open.len() as u64
+        };
+        issued.saturating_sub(positions.reported)
+    }
+
     /// How many elements are issued and not settled in order.
     pub fn unsettled(&self) -> u64 {
         self.lock().open.len() as u64

@@ -20,7 +20,7 @@ use crate::events::{Event, Events};
 use crate::reactor::{Handle, lock};
 pub use body::AnswerBody;
 
-pub const CAPACITY: usize = 16 * 1024;
+pub const CAPACITY: usize = 8 * 1024;
 /// How much a connection takes at once: what it has taken is in memory beside what waits.
 const TAKEN_BYTES: usize = 8 * 1024;
 const TOGETHER: Duration = Duration::from_millis(5);
@@ -43,6 +43,7 @@ struct State {
     wants_room: bool,
     /// Parts of the body that were taken, as far as it matters.
     parts: u8,
+    appended_at: Option<Instant>,
     /// When a part of the body was last taken.
     taken_at: Option<Instant>,
     /// Whether a timer wakes the connection.
@@ -66,6 +67,10 @@ impl State {
     /// The next part of what waits. The last part takes the memory along: an idle outbox has none.
     fn next_part(&mut self) -> Bytes {
         if self.rest.is_empty() {
+            if self.buffer.capacity() > 2 * self.buffer.len() {
+                // It may stay in memory for as long as the client does not read.
+                self.buffer.shrink_to_fit();
+            }
             self.rest = Bytes::from(std::mem::take(&mut self.buffer));
         }
         let count = self.rest.len().min(TAKEN_BYTES);
@@ -116,13 +121,15 @@ impl Answer {
             return false;
         }
         write(&mut state.buffer);
-        self.wake_in_time(&mut state);
+        let now = Instant::now();
+        state.appended_at = Some(now);
+        self.wake_in_time(&mut state, now);
         true
     }
 
-    fn wake_in_time(&self, state: &mut State) {
+    fn wake_in_time(&self, state: &mut State, now: Instant) {
         let last = state.taken_at.filter(|_| state.parts >= FIRST_PARTS);
-        let due = last.map(|at| at + TOGETHER).filter(|due| Instant::now() < *due);
+        let due = last.map(|at| at + TOGETHER).filter(|due| now < *due);
         match (due, &state.sender) {
             (Some(due), Some(sender)) if state.waiting_bytes() < TOGETHER_BYTES => {
                 if !std::mem::replace(&mut state.is_timed, true) {
@@ -131,6 +138,11 @@ impl Answer {
             }
             _ => state.wake(),
         }
+    }
+
+    /// When something was last appended.
+    pub fn appended_at(&self) -> Option<Instant> {
+        lock(&self.state).appended_at
     }
 
     pub fn append(&self, data: &[u8]) -> bool {

@@ -3,17 +3,20 @@
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use mio::net::TcpStream;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::reactor::{Handle, Interest, Readiness};
 
 const DISCARD_BYTES: usize = 4 * 1024;
+/// After so many bytes the kernel is asked whether it wants more.
+const ROOM_BYTES: usize = 8 * 1024;
 
 /// The part of a connection that its owner keeps while hyper has the rest.
 pub struct Line {
@@ -22,6 +25,8 @@ pub struct Line {
     received: AtomicU64,
     /// Whether the last write found no room.
     has_blocked: AtomicBool,
+    /// What was written since the kernel was last asked whether it wants more.
+    written: AtomicUsize,
 }
 
 impl Line {
@@ -33,6 +38,7 @@ impl Line {
             readiness,
             received: AtomicU64::new(0),
             has_blocked: AtomicBool::new(false),
+            written: AtomicUsize::new(0),
         }))
     }
 
@@ -95,6 +101,31 @@ impl Line {
     /// Closing it will reset the connection, and drop what the kernel still has to send.
     pub fn reset_on_close(&self) {
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+
+    /// Writes no more than the kernel wants. It would take more: it fills the last segment of a queue whatever the
+    /// limit of the queue is, and a segment holds up to 64 KiB, which a client that never reads would cost.
+    fn poll_write(
+        &self,
+        context: &mut Context<'_>,
+        work: impl FnMut(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if self.written.load(Ordering::Relaxed) >= ROOM_BYTES {
+            self.written.store(0, Ordering::Relaxed);
+            if !self.has_room() {
+                self.has_blocked.store(true, Ordering::Relaxed);
+                self.readiness.clear(Interest::Write);
+            }
+        }
+        let count = ready!(self.try_io(Interest::Write, context, work))?;
+        self.written.fetch_add(count, Ordering::Relaxed);
+        Poll::Ready(Ok(count))
+    }
+
+    /// If not, the kernel reports when there is some: unlike a write that fits, asking makes it do so.
+    fn has_room(&self) -> bool {
+        let mut asked = [PollFd::new(&self.stream, PollFlags::OUT)];
+        !matches!(poll(&mut asked, Some(&Timespec::default())), Ok(0))
     }
 
     fn try_io<T>(
@@ -168,7 +199,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.line.try_io(Interest::Write, context, |mut stream| stream.write(data))
+        self.line.poll_write(context, |mut stream| stream.write(data))
     }
 
     fn poll_write_vectored(
@@ -176,7 +207,7 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.line.try_io(Interest::Write, context, |mut stream| stream.write_vectored(data))
+        self.line.poll_write(context, |mut stream| stream.write_vectored(data))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -177,6 +177,9 @@ class ImageIndex:
     def parse(cls, data: bytes, what: str = "the index") -> ImageIndex:
         value = parse_object(data, what, MAX_MANIFEST_BYTES)
         _check_schema(value, IMAGE_INDEX, what)
+        # Registries in Go write an empty list as `null`.
+        if "manifests" in value and value["manifests"] is None:
+            return cls()
         return cls(_descriptors(value, "manifests", what))
 
     def serialize(self) -> bytes:

@@ -15,6 +15,7 @@ timeline           the calls of a traced flow, grouped by element
 memory_warnings    warns of flows that may use more memory than there is
 store_warnings     warns of stored data that is damaged
 supervision        flows that systemd runs: messages, health
+artifacts          what the commands of artifacts share
 deployment         the commands of `deploy`
 foreground_run     a flow that runs while a person waits: signals and pipes
 stdout_redirect    sends what components print to stderr

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import click
 
+from torvyn.cli.artifacts.access import fetch_arguments
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def artifact_options(function: Function) -> Function:
             is_flag=True,
             help="Fail if a component differs from torvyn.lock.",
         ),
+        fetch_arguments,
     )
     for option in reversed(options):
         function = option(function)
@@ -115,6 +117,14 @@ def manifest_path(text: str) -> Path:
     return path / "Torvyn.toml" if path.is_dir() else path
 
 
+class Ends(TypedDict, total=False):
+    """What a command changes at the ends of a flow."""
+
+    input: str | None
+    output: str | None
+    deadline_s: float | None
+
+
 @dataclass(frozen=True)
 class Target:
     """The parsed arguments of `flow_options`."""
@@ -125,6 +135,8 @@ class Target:
     settings: dict[str, str]
     artifact: str | None = None
     is_locked: bool = False
+    is_offline: bool = False
+    is_insecure: bool = False
 
     @classmethod
     def of(
@@ -137,6 +149,8 @@ class Target:
         settings: tuple[str, ...],
         artifact: str | None = None,
         locked: bool = False,
+        offline: bool = False,
+        insecure: bool = False,
     ) -> Target:
         if flow is not None and flow.startswith("oci:"):
             artifact, flow = _only_artifact(flow, artifact), None
@@ -154,31 +168,41 @@ class Target:
             setting_pairs(settings),
             artifact,
             locked,
+            offline,
+            insecure,
         )
 
-    def link(
-        self,
-        screen: Screen,
-        *,
-        input: str | None = None,
-        output: str | None = None,
-        deadline_s: float | None = None,
-    ) -> Plan:
+    def link(self, screen: Screen, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow. Shows its warnings, and hides its secrets on the screen."""
-        from torvyn.link import Overrides, ProjectLinker
-
-        overrides = Overrides(
-            self.config, self.settings, input, output, deadline_s, is_locked=self.is_locked
-        )
-        manifest = self.manifest
-        if self.artifact is not None:
-            project = _prepare(self.artifact, self.settings)
-            manifest = project.manifest
-            overrides = replace(overrides, packed_files=project.files)
-        plan = ProjectLinker.open(manifest, overrides).plan(self.flow)
+        plan = self.plan(screen, **ends)
         screen.secrets = plan.secrets
         screen.warn(plan.warnings)
         return plan
+
+    def plan(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> Plan:
+        """The plan of the flow, from the files as they are now. The screen is for messages about
+        an artifact that is fetched."""
+        from torvyn.link import Overrides, ProjectLinker
+
+        overrides = Overrides(self.config, self.settings, **ends, is_locked=self.is_locked)
+        manifest = self.manifest
+        if self.artifact is not None:
+            project = self._prepared(self.artifact, screen)
+            manifest = project.manifest
+            overrides = replace(overrides, packed_files=project.files)
+        return ProjectLinker.open(manifest, overrides).plan(self.flow)
+
+    def _prepared(self, artifact: str, screen: Screen | None) -> PreparedProject:
+        from torvyn.cli.artifacts.access import prepare_artifact
+        from torvyn.cli.screen import Screen
+
+        return prepare_artifact(
+            screen or Screen(quiet=True),
+            artifact,
+            machine_cache_dir(self.settings),
+            offline=self.is_offline,
+            insecure=self.is_insecure,
+        )
 
 
 def _only_artifact(reference: str, option: str | None) -> str:
@@ -188,13 +212,13 @@ def _only_artifact(reference: str, option: str | None) -> str:
     return reference
 
 
-def _prepare(artifact: str, settings: dict[str, str]) -> PreparedProject:
-    from torvyn.artifact.prepare import default_cache_dir, prepare
+def machine_cache_dir(settings: dict[str, str]) -> Path:
+    """The cache of this machine's settings: those of an artifact's project are not checked yet."""
+    from torvyn.artifact.prepare import default_cache_dir
     from torvyn.manifest import resolve
 
-    # The settings of the machine, not of the project that is not checked yet.
     cache_dir = resolve(flags=settings)["runtime.cache_dir"]
-    return prepare(artifact, Path(cache_dir) if cache_dir else default_cache_dir())
+    return Path(cache_dir) if cache_dir else default_cache_dir()
 
 
 def setting_pairs(texts: tuple[str, ...]) -> dict[str, str]:
@@ -216,10 +240,19 @@ def pairs(texts: tuple[str, ...], option: str, form: str) -> dict[str, str]:
 
 def link_with_ends(screen: Screen, options: dict[str, Any]) -> tuple[Plan, int | None]:
     """The plan that `flow_options` and `end_options` describe, and the limit of elements."""
+    target, ends, limit = target_with_ends(options)
+    return target.link(screen, **ends), limit
+
+
+def target_with_ends(options: dict[str, Any]) -> tuple[Target, Ends, int | None]:
+    """What `flow_options` and `end_options` describe."""
     timeout, limit = options.pop("timeout"), options.pop("limit")
-    ends = {name: options.pop(name) for name in ("input", "output")}
-    deadline_s = None if timeout is None else duration_s("--timeout", timeout)
-    return Target.of(**options).link(screen, deadline_s=deadline_s, **ends), limit
+    ends = Ends(
+        input=options.pop("input"),
+        output=options.pop("output"),
+        deadline_s=None if timeout is None else duration_s("--timeout", timeout),
+    )
+    return Target.of(**options), ends, limit
 
 
 def duration_s(option: str, text: str) -> float:

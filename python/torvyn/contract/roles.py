@@ -49,6 +49,12 @@ class Component:
     waits_without_limit: ClassVar[bool] = False
     """Whether its calls wait for something outside, for as long as that is away. `call_timeout`
     then limits them only if the node sets it."""
+    is_exclusive: bool = False
+    """Whether only one instance can have what `init` opens, such as a port or a device. A swap then
+    tears the old component down before it initializes the new one."""
+    is_successor: bool = False
+    """Whether it takes the place of a component of a running flow, set before `init`: what that one
+    has written must stay."""
     config: Any = ""
 
     _node: Any = None

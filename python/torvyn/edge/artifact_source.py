@@ -7,26 +7,25 @@ from typing import Final
 
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, TITLE, Descriptor
-from torvyn.artifact.reference import LayoutReference, parse_reference
+from torvyn.artifact.registry.fetch import FetchOptions, fetch
+from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.unpack import unpack
 from torvyn.edge.failures import not_a_project
 from torvyn.edge.generations import Deployment, GenerationRecord
+from torvyn.errors import Diagnostic
 
 _VERSION: Final = "org.opencontainers.image.version"
 
 
-def add_artifact(deployment: Deployment, reference: str) -> GenerationRecord:
-    """Adds the artifact that a person named."""
-    layout, descriptor = find_artifact(reference)
-    return add_from_layout(deployment, layout, descriptor, reference)
-
-
-def find_artifact(reference: str) -> tuple[Layout, Descriptor]:
-    """The artifact in a local layout."""
-    parsed = parse_reference(reference)
-    assert isinstance(parsed, LayoutReference)
-    layout = Layout(parsed.folder)
-    return layout, layout.resolve(parsed.target)
+def add_artifact(
+    deployment: Deployment, reference: str
+) -> tuple[GenerationRecord, tuple[Diagnostic, ...]]:
+    """Adds the artifact that a person named: in a layout, in a registry, or in the cache if the
+    registry is away. What this machine's policy rejects is not added; what it warns of is
+    returned."""
+    fetched = fetch(reference, FetchOptions(TrustPolicy.load()))
+    record = add_from_layout(deployment, fetched.layout, fetched.descriptor, reference)
+    return record, fetched.warnings
 
 
 def add_from_layout(

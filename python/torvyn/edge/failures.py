@@ -69,3 +69,72 @@ def damaged(path: Path, reason: str) -> DeployError:
 def not_a_project(digest: str, kind: str) -> DeployError:
     message = f"the artifact {digest} is not a packed project, but `{kind}`"
     return DeployError("edge.not-a-project", message, hint="`torvyn pack` writes a project")
+
+
+# Channels
+
+
+def invalid_channel(reason: str) -> DeployError:
+    return DeployError("edge.channel-invalid", f"the channel cannot be read: {reason}")
+
+
+def untrusted_channel(reason: str) -> DeployError:
+    hint = "it may be forged; if its keys have changed, fetch it with all changes of keys"
+    message = f"the channel is not signed by the keys that you trust: {reason}"
+    return DeployError("edge.channel-untrusted", message, hint=hint)
+
+
+def other_channel(found: str, expected: str) -> DeployError:
+    message = f"the document is of the channel `{found}`, not `{expected}`"
+    return DeployError("edge.channel-other", message)
+
+
+def rolled_back_channel(channel: str, version: int, seen: int) -> DeployError:
+    message = f"version {version} of the channel `{channel}` is older than {seen}, which was seen"
+    hint = "an old document was served again; to go back, publish the old artifact as a new version"
+    return DeployError("edge.channel-rolled-back", message, hint=hint)
+
+
+def forked_channel(channel: str, version: int) -> DeployError:
+    message = f"there are two different documents of version {version} of the channel `{channel}`"
+    return DeployError(
+        "edge.channel-forked", message, hint="publish the right one as a new version"
+    )
+
+
+def skipped_versions(channel: str, version: int, most: int) -> DeployError:
+    message = f"version {version} of the channel `{channel}` skips too many; at most {most} is next"
+    return DeployError("edge.channel-skipped", message)
+
+
+def expired_channel(channel: str, version: int, stale_s: float) -> DeployError:
+    message = f"version {version} of the channel `{channel}` expired {stale_s:.0f} s ago"
+    hint = "what runs goes on; publish a new version, or check the clock of this machine"
+    return DeployError("edge.channel-expired", message, hint=hint)
+
+
+def unknown_artifact(name: str, known: list[str]) -> DeployError:
+    names = ", ".join(f"`{each}`" for each in known)
+    what = f"no artifact `{name}`" if name else "several artifacts, and you named none"
+    message, hint = f"the channel has {what}", f"its artifacts are {names}"
+    return DeployError("edge.channel-artifact-unknown", message, hint=hint)
+
+
+def unreachable(source: str, reason: str | Exception) -> MissingError:
+    if isinstance(reason, Exception):
+        cause = getattr(reason, "reason", reason)
+        reason = (
+            getattr(cause, "strerror", None) or str(cause) or "the connection was cut"
+        ).lower()
+    return MissingError("edge.unreachable", f"cannot fetch {source}: {reason}")
+
+
+def too_slow(source: str, count: int, elapsed_s: float) -> MissingError:
+    message = f"{source} is too slow: {count} bytes in {elapsed_s:.0f} s"
+    return MissingError("edge.too-slow", message, hint="the next try continues where it was cut")
+
+
+def check_failed(digest: str, problem: str) -> DeployError:
+    message = f"the artifact {digest} cannot run here: {problem}"
+    hint = "it is not tried again until the channel changes"
+    return DeployError("edge.check-failed", message, hint=hint)

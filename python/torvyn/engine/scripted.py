@@ -12,7 +12,7 @@ import functools
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.engine.engine import Engine
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 Item = str | bytes | float | ToolCall | tuple[str, str] | Exception
 """A token, a pause in seconds, a piece of a tool call, `("reasoning", token)`, or an error."""
-Script = str | Sequence[Item] | Callable[[Request, int], Iterable[Item]]
+ScriptFunction = Callable[[Request, int], Iterable[Item]]
+Script = str | Sequence[Item] | ScriptFunction
 
 ANSWER = "The quick brown fox jumped over the lazy dog. Torvyn handles streaming tokens."
 
@@ -68,8 +69,10 @@ class Scripted(Engine):
             raise _bad_option(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
         _check(0, delay_s=delay_s, first_delay_s=first_delay_s)
         _check(1, step_tokens=step_tokens, token_bytes=1 if token_bytes is None else token_bytes)
-        self._answers: tuple[Script, ...] = tuple(answers) or (
-            script if script is not None else ANSWER,
+        given = tuple(answers) or (script if script is not None else ANSWER,)
+        # Split once: many answers at a time share the words.
+        self._answers: tuple[Sequence[Item] | ScriptFunction, ...] = tuple(
+            words(one) if isinstance(one, str) else one for one in given
         )
         self._delay_s, self._first_delay_s = delay_s, first_delay_s
         self._finish_reason = finish_reason
@@ -128,9 +131,9 @@ class Scripted(Engine):
         if request.seed is not None:
             chosen = random.Random(f"{request.seed}/{index}").randrange(len(self._answers))
         script = self._answers[chosen % len(self._answers)]
-        items = list(self._items(script(request, index) if callable(script) else script))
+        items = self._items(list(script(request, index)) if callable(script) else script)
         if self._fail_at is not None:
-            items[self._fail_at :] = [self._error or _scripted_failure()]
+            items = chain(islice(items, self._fail_at), [self._error or _scripted_failure()])
         return _ScriptedChoice(request, index, items, self._finish_reason, self._ids)
 
     def _numbered(self) -> dict[bytes, int]:
@@ -142,8 +145,8 @@ class Scripted(Engine):
         tokens = [_encoded(text) for text in texts if isinstance(text, (str, bytes))]
         return {token: id for id, token in enumerate(dict.fromkeys(tokens))}
 
-    def _items(self, script: str | Iterable[Item]) -> Iterator[Item]:
-        items: Iterable[Item] = words(script) if isinstance(script, str) else script
+    def _items(self, script: str | Sequence[Item]) -> Iterator[Item]:
+        items = words(script) if isinstance(script, str) else script
         if self._token_bytes is None:
             yield from items
             return
@@ -161,7 +164,7 @@ class _ScriptedChoice:
         self,
         request: Request,
         index: int,
-        items: list[Item],
+        items: Iterable[Item],
         finish_reason: FinishReason,
         ids: Mapping[bytes, int] | None,
     ) -> None:

@@ -184,6 +184,7 @@ class ServeRecord(Record):
     session_store: str | None = None
     session_ttl_s: float | None = None
     session_bytes: int | None = None
+    session_memory_bytes: int | None = None
     max_sessions: int | None = None
     routes: dict[str, str] = field(default_factory=dict)
     """The name that clients use -> the flow that answers."""

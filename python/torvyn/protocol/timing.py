@@ -15,7 +15,7 @@ from typing import Final
 from torvyn.protocol.frames import Usage
 
 Clock = Callable[[], float]
-_MOST_GAPS: Final = 2048
+_MOST_GAPS: Final = 512
 _NO_USAGE: Final = Usage()
 
 

@@ -2,12 +2,14 @@
 
 flow               the flow in a program: run it, iterate it
 flow_feed          feeds a flow without a source
+flow_swap          exchanges components of a running flow
 flow_builder       nodes and edges to a Plan
 project            a project on disk, opened
 run                one run of a Plan
 carriers           durable edges and checkpoints
 runners            how a component is called: inline, thread, async, guest
 stages             executors of stages that run outside the turns
+swap               the exchange of a component between two elements
 threads            workers, watchdog, abandoned threads
 loop_driver        drives flows on an event loop
 loop_waker         wakes an event loop

@@ -16,7 +16,7 @@ from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord
-from torvyn.reactor.flow_feed import FlowFeed
+from torvyn.reactor.flow_swap import SwappableFlow
 from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.statistics import Statistics
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
-class Flow(FlowFeed):
+class Flow(SwappableFlow):
     """A flow of components.
 
         flow = torvyn.Flow(["a", "b"], torvyn.filter(lambda e: e.text != "a"))
@@ -108,6 +108,7 @@ class Flow(FlowFeed):
         execution = self._execute(is_abandonable=is_abandonable)
         execution.events.on_end = on_end
         native = execution.start()
+        execution.driver_thread = threading.get_ident()
         if on_start is not None:
             on_start()
         try:
@@ -169,6 +170,7 @@ class Flow(FlowFeed):
         self._must_be_open()
         execution = self._execute()
         native = execution.start()
+        execution.driver_thread = threading.get_ident()
         outputs = native.iterate(execution.raise_failure, text)
         try:
             yield from outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
@@ -150,6 +151,7 @@ class FlowFeed(FlowBuilder):
             execution = self._execute()
             self._is_fed = True
             native = execution.start()
+            execution.driver_thread = threading.get_ident()
             if any(node.run != "inline" for node in self.plan.nodes):
                 # Other flows never wait, and the signal costs two file descriptors.
                 native.drive_from_thread()

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from torvyn.engine.service.service import Service
+from torvyn.link.plan import Plan
 from torvyn.observe.spans import Tracer
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.authentication import Authenticator
@@ -30,6 +31,7 @@ from torvyn.transport.http.routes import NoRoutes, Router
 from torvyn.transport.http.server_routes import ServerRoutes
 from torvyn.transport.http.stream_routes import StreamRoutes
 from torvyn.transport.rejection import ErrorReporter
+from torvyn.transport.services import adopt_plans
 from torvyn.transport.sessions.registry import SessionRegistry
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.telemetry.call_reports import CallReports
@@ -74,6 +76,9 @@ class Application:
         self.request_log = RequestLog(self.metrics)
         self.connection_metrics: Callable[[], dict[str, int]] = dict
         """From the listener, if it counts connections."""
+        self.link_flows: Callable[[], Mapping[str, Plan]] | None = None
+        """Links the served flows anew; None if they come from no manifest."""
+        self._opened = services
         calls: dict[str, Call] = {}
         self.instances = Instances(calls, self.services)
         audit = self.authenticator.audit
@@ -104,6 +109,15 @@ class Application:
         elif scope["type"] == "websocket":
             limit_bytes = self.settings.max_body_bytes
             await self.websocket.handle(AsgiSocket(scope, receive, send, limit_bytes))
+
+    def reload_flows(self) -> list[str]:
+        """New answers go through the flows as their files are now; returns their names. Raises, and
+        keeps what it has, if that is not possible."""
+        if self.link_flows is None:
+            return []
+        plans = self.link_flows()
+        adopt_plans(self._opened, plans)
+        return sorted(plans)
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Accepts no more requests, and gives what runs most of that time to end."""

@@ -125,6 +125,8 @@ class FrameSender:
         try:
             if (rest := self._post(frames, is_last)) is not None:
                 await rest
+            if is_last:
+                self._wire.abort_after(self._settings.write_timeout_s)
         except OSError:
             self._leave()
         finally:
@@ -147,7 +149,8 @@ class FrameSender:
             self._since_s = self._time()
 
     def _last_sent_s(self) -> float:
-        if self.direct is not None and (idle_s := self.direct.idle_s) is not None:
+        # Text may be sent in native code beside it.
+        if (idle_s := self._wire.idle_s) is not None:
             self._last_s = max(self._last_s, self._time() - idle_s)
         return self._last_s
 

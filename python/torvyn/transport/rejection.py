@@ -74,6 +74,27 @@ def busy(retry_after_s: int = 1) -> Rejection:
     )
 
 
+def too_many_sessions(count: int) -> Rejection:
+    return Rejection(
+        429,
+        "session.too-many",
+        f"the server keeps {count} stateful answers, which is its limit, and none has ended",
+        hint="try again later or without `stateful`; `max_sessions` of `[serve]` is the limit",
+        headers={"retry-after": "1"},
+    )
+
+
+def session_memory_full(limit_bytes: int) -> Rejection:
+    return Rejection(
+        429,
+        "session.memory-full",
+        f"stateful answers keep {limit_bytes / 2**20:.3g} MiB that their clients have not read, "
+        "which is the server's limit",
+        hint="try again later or without `stateful`; `session_memory` of `[serve]` is the limit",
+        headers={"retry-after": "1"},
+    )
+
+
 def shutting_down() -> Rejection:
     message = "the server is shutting down"
     return Rejection(503, "transport.shutting-down", message, headers={"retry-after": "5"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torvyn.engine.registry import open as open_engine
 from torvyn.engine.service.flow_parts import RESPONSE, service_parts
 from torvyn.engine.service.service import Service
-from torvyn.errors import LinkError, Location
+from torvyn.errors import FlowError, LinkError, Location
 
 if TYPE_CHECKING:
     from torvyn.link import Plan, ProjectLinker
@@ -75,6 +75,18 @@ def of_plans(plans: Mapping[str, Plan]) -> dict[str, Service]:
         close(opened)
         raise
     return services
+
+
+def adopt_plans(services: Mapping[str, Service], plans: Mapping[str, Plan]) -> None:
+    """New answers go through these versions of the flows. Raises, and changes nothing, if a flow
+    was added or removed."""
+    changed = sorted(services.keys() ^ plans.keys())
+    if changed:
+        names = ", ".join(f"`{name}`" for name in changed)
+        message = f"the served flows have changed: {names}"
+        raise FlowError("swap.graph-changed", message, hint="restart the server")
+    for route, plan in plans.items():
+        services[route].adopt(plan)
 
 
 def close(services: dict[str, Service]) -> None:

@@ -35,6 +35,8 @@ class ServerSettings:
     """The file that stores sessions; None: memory only."""
     session_ttl_s: float = 300.0
     session_bytes: int = KiB * KiB
+    session_memory_bytes: int = 32 * KiB * KiB
+    """What all sessions together keep."""
     max_sessions: int = 1024
     admission_wait_s: float = 2.0
     """How long a request waits for admission before it is rejected."""
@@ -85,6 +87,7 @@ class ServerSettings:
             session_store=path_of(settings, "serve.session_store", folder) or None,
             session_ttl_s=settings["serve.session_ttl"],
             session_bytes=settings["serve.session_bytes"],
+            session_memory_bytes=settings["serve.session_memory"],
             max_sessions=settings["serve.max_sessions"],
             keys=path_of(settings, "serve.keys", folder),
             tls_cert=path_of(settings, "serve.tls_cert", folder),

@@ -70,9 +70,13 @@ class Wire(ABC):
         """Returns when the client has left."""
 
     def when_left(self, act: Callable[[], None] | None) -> bool:
-        """Calls it when the client has left, where the transport tells; False: wait for
-        `until_left`."""
+        """Calls it when the client has left, without a task that waits; False: the transport cannot
+        tell it so."""
         return False
+
+    def abort_after(self, seconds: float) -> None:
+        """The last frame was posted: what the client has not read by then is dropped."""
+        return
 
     def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
         """A function that encodes new text and posts it, for the answer of that encoder."""
@@ -87,6 +91,11 @@ class Wire(ABC):
 
     def wait_for_room(self) -> Awaitable[None] | None:
         """What remains to wait for after text that was sent in native code, if anything."""
+        return None
+
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since something was sent, where the transport knows."""
         return None
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
@@ -136,6 +145,10 @@ class HttpWire(Wire):
     def wait_for_room(self) -> Awaitable[None] | None:
         return self.exchange.wait_for_room()
 
+    @property
+    def idle_s(self) -> float | None:
+        return self.exchange.idle_s
+
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self.exchange.when_half_closed(act)
 
@@ -154,6 +167,9 @@ class HttpWire(Wire):
 
     def when_left(self, act: Callable[[], None] | None) -> bool:
         return self.exchange.when_left(act)
+
+    def abort_after(self, seconds: float) -> None:
+        self.exchange.abort_after(seconds)
 
     def keep(self, summary: Mapping[str, Any]) -> bool:
         self.exchange.summary = summary

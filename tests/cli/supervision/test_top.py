@@ -21,8 +21,8 @@ from pseudo_terminal import CTRL_C, Terminal
 from transcript import Cli
 
 from torvyn.cli.supervision.running_flows import ask, running_flows
-from torvyn.cli.supervision.status_socket import make_private, own_folder
 from torvyn.cli.supervision.top_table import render_flow
+from torvyn.cli.supervision.unix_server import make_private, own_folder
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -159,9 +159,9 @@ def test_the_live_table_ends_with_ctrl_c(
     assert terminal.wait() == 0
 
 
-def test_the_socket_goes_with_the_flow(process: subprocess.Popen[str], runtime: Path) -> None:
-    (path,) = (runtime / "torvyn").iterdir()
-    assert path.name == f"{process.pid}.sock"
+def test_the_sockets_go_with_the_flow(process: subprocess.Popen[str], runtime: Path) -> None:
+    names = {path.name for path in (runtime / "torvyn").iterdir()}
+    assert names == {f"{process.pid}.sock", f"{process.pid}.control"}
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     process.communicate()
@@ -169,7 +169,7 @@ def test_the_socket_goes_with_the_flow(process: subprocess.Popen[str], runtime: 
     assert list((runtime / "torvyn").iterdir()) == []
 
 
-def test_the_socket_of_a_killed_flow_is_removed(
+def test_the_sockets_of_a_killed_flow_are_removed(
     process: subprocess.Popen[str], runtime: Path
 ) -> None:
     process.kill()

@@ -68,6 +68,12 @@ def test_special_characters_reach_the_command_as_they_are() -> None:
     assert r'ExecStart=/bin/x 100%% "a b" "\"" $$HOME "back\\slash" ""' in unit.render()
 
 
+def test_a_reload_of_the_service_swaps_what_has_changed() -> None:
+    unit = replace(USER, command=("/bin/python", "-m", "torvyn", "run", "flow.main"))
+
+    assert "ExecReload=/bin/python -m torvyn reload $MAINPID --yes\n" in unit.render()
+
+
 @pytest.mark.parametrize(("known", "steps"), [(252, False), (254, True), (None, True)])
 def test_the_delay_between_restarts_grows_where_systemd_can(known: int | None, steps: bool) -> None:
     text = replace(USER, systemd_version=known).render()

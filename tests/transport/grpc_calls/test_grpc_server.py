@@ -45,6 +45,20 @@ def test_the_health_of_the_server_and_of_its_service_is_served() -> None:
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
+def test_the_health_of_all_services_is_listed() -> None:
+    with (
+        serving_calls(Scripted("a")) as server,
+        grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
+    ):
+        request = health_pb2.HealthListRequest()
+        listed = health_pb2_grpc.HealthStub(channel).List(request, timeout=PATIENCE_S).statuses
+
+    assert {name: one.status for name, one in listed.items()} == {
+        "": Health.SERVING,
+        SERVICE: Health.SERVING,
+    }
+
+
 def test_a_server_that_drains_is_not_serving() -> None:
     engine = Watched(pause_s=0.01)
     with serving_calls(engine, shutdown_grace_s=2.0) as server, calling(server) as stub:

@@ -7,7 +7,6 @@ import json
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import PATIENCE_S, wait_for
+from live_server import PATIENCE_S, ask, wait_for
 
 websockets = pytest.importorskip("websockets.sync.client", reason="pip install websockets")
 
@@ -52,11 +51,7 @@ class Hosted:
         return urllib.request.urlopen(self.url + path, data, timeout=PATIENCE_S)
 
     def ask(self, path: str, body: Any = None) -> tuple[int, str]:
-        try:
-            with self.open(path, body) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return ask(self.url + path, body)
 
     def is_ready(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Text of an engine in Python on the direct path: guard, frame and outbox in one call.
+"""Text of an engine in Python on the direct path: guard, frame and outbox in native code.
 
 Each answer is given twice, on the direct path and on the ordinary one: nothing that a client or an
 operator can see may differ.
@@ -8,52 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_server import Served, served, wait_for
-from told_answers import GUARDS, frames_of, on_both_paths
+from live_server import wait_for
+from told_answers import (
+    FAILURE,
+    GUARDS,
+    PAUSE,
+    Played,
+    frames_of,
+    left,
+    on_both_paths,
+    playing,
+    text,
+    words,
+)
 
-from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
-from torvyn.engine.answer.direct_path import DirectPath
+from torvyn.engine import ChoiceStep, Step
 from torvyn.protocol.frames import ToolCall, Usage
 
-PAUSE, FAILURE = None, "failure"
-
-
-class Played(Engine):
-    """Plays steps, and waits for a turn of the loop where there is a pause."""
-
-    name = "played"
-
-    def __init__(self, script: Sequence[Step | str | None]) -> None:
-        super().__init__()
-        self._script = script
-
-    async def steps(self, request: Request) -> AsyncIterator[Step]:
-        for each in self._script:
-            if each is PAUSE:
-                await asyncio.sleep(0)
-            elif each == FAILURE:
-                raise ValueError("boom")
-            elif isinstance(each, Step):
-                yield each
-
-
-def text(value: str) -> Step:
-    return Step((ChoiceStep(text=value),))
-
-
-@contextmanager
-def playing(script: Sequence[Any], guard: str = "none", **options: Any) -> Iterator[Served]:
-    service = Service("chat", Played(script), make_flow=GUARDS[guard])
-    with served({"chat": service}, **options) as server:
-        yield server
-
+__all__ = ["left"]
 
 TEXTS = ("One ", "two ", "ba", "d ", "worse", ", é", "👩‍👧 ", "bad", "")
 PARTS: dict[str, Step | None] = {
@@ -96,39 +74,67 @@ def test_nobody_can_tell_which_path_a_text_took(
     assert direct == ordinary
 
 
-@pytest.fixture
-def put(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that were put on the direct path."""
-    texts: list[str] = []
-    native = DirectPath.put
-
-    def putting(self: DirectPath, text: str) -> Any:
-        rest = native(self, text)
-        texts.extend([text] if rest is not None else ())
-        return rest
-
-    monkeypatch.setattr(DirectPath, "put", putting)
-    return texts
-
-
 @pytest.mark.parametrize("guard", ["none", "replace"])
 @pytest.mark.parametrize("is_paced", [True, False])
-def test_text_takes_the_direct_path(guard: str, is_paced: bool, put: list[str]) -> None:
-    script = [each for n in range(100) for each in (text(f"word{n} "), *[PAUSE] * is_paced)]
-    with playing(script, guard) as server:
+def test_text_takes_the_direct_path(guard: str, is_paced: bool, left: list[Step | None]) -> None:
+    with playing(words(100, is_paced), guard) as server:
         frames = frames_of(server)
 
     assert "".join(frame.get("text", "") for frame in frames).split()[-1] == "word99"
     assert frames[-1]["usage"]["completion_tokens"] == 100
-    assert len(put) >= 98
+    assert len(left) <= 2
 
 
-def test_texts_that_are_ready_together_are_sent_together(put: list[str]) -> None:
+def test_texts_that_are_ready_together_are_sent_together() -> None:
     with playing([text("x ")] * 100, chunk_tokens=16) as server:
         frames = frames_of(server)
 
     sizes = [len(frame["text"]) // 2 for frame in frames if frame["type"] == "delta"]
     assert (sizes[0], max(sizes), sum(sizes)) == (1, 16, 100)
+
+
+def test_a_limit_of_tokens_ends_the_direct_path_in_time(left: list[Step | None]) -> None:
+    with playing(words(100)) as server:
+        frames = frames_of(server, max_tokens=50)
+
+    assert frames[-1]["usage"]["completion_tokens"] == 50
+    assert frames[-1]["finish"][0]["reason"] == "length"
+    assert len(left) <= 3
+
+
+class Counted:
+    """Steps whose `__anext__` is a coroutine, not that of a generator."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def __aiter__(self) -> Counted:
+        return self
+
+    async def __anext__(self) -> Step:
+        await asyncio.sleep(0)
+        self.given += 1
+        if self.given > 100:
+            raise StopAsyncIteration
+        return text(f"{self.given} ")
+
+
+def test_steps_may_come_from_any_async_iterator(
+    monkeypatch: pytest.MonkeyPatch, left: list[Step | None]
+) -> None:
+    monkeypatch.setattr(Played, "steps", lambda self, request: Counted())
+    with playing([], "replace") as server:
+        frames = frames_of(server)
+
+    assert frames[-2]["text"].endswith("100 ")
+    assert len(left) <= 2
+
+
+def test_an_engine_that_never_waits_does_not_hold_up_others() -> None:
+    script = [text("#")] * 200_000
+    with playing(script) as server, server.ask(b'{"prompt": "x"}') as busy:
+        wait_for(lambda: b"#" in busy.recv(65536))
+        assert frames_of(server, max_tokens=1)[-1]["usage"]["completion_tokens"] == 1
 
 
 def test_a_slow_client_gets_everything_and_slows_the_engine() -> None:

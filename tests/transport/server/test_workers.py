@@ -7,14 +7,15 @@ import os
 import re
 import signal
 import socket
-import urllib.error
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import wait_for
+from live_server import PATIENCE_S, ask, wait_for
 from serve_process import MANIFEST, serving
 
 from torvyn.transport.access.key_file import edit
@@ -37,13 +38,7 @@ class Workers:
         return [int(pid) for pid in found.split()]
 
     def ask(self, path: str, body: Any = None, method: str | None = None) -> tuple[int, str]:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return ask(self.url + path, body, method)
 
     def answers(self) -> bool:
         try:
@@ -168,11 +163,31 @@ def ask_with_key(port: int, key: str) -> int:
         return int(sock.recv(4096)[9:12])
 
 
-@pytest.mark.parametrize("setting", ['session_store = "s.db"', "grpc_port = 0"])
-def test_settings_that_need_one_process_are_refused_at_the_start(
-    tmp_path: Path, setting: str
-) -> None:
-    manifest = MANIFEST.replace("\n[serve]\n", f"\n[serve]\n{setting}\n")
+def test_workers_share_the_port_of_grpc(tmp_path: Path) -> None:
+    grpc = pytest.importorskip("grpc", reason="pip install grpcio")
+    health = pytest.importorskip("grpc_health.v1.health_pb2")
+    stubs = pytest.importorskip("grpc_health.v1.health_pb2_grpc")
+    (tmp_path / "Torvyn.toml").write_text(MANIFEST)
+    with (
+        serving(tmp_path, *OPTIONS, "--grpc-port", "0") as (process, _),
+        grpc.insecure_channel(process.said["grpc"]) as channel,
+    ):
+        request = health.HealthCheckRequest()
+        answer = stubs.HealthStub(channel).Check(request, timeout=PATIENCE_S)
+    assert answer.status == health.HealthCheckResponse.SERVING
+
+
+def test_a_command_uses_streams_without_state_and_says_so_once(workers: Workers) -> None:
+    command = [sys.executable, "-m", "torvyn", "chat", "--server", workers.url]
+    done = subprocess.run(
+        command, input="Hi\nAgain\n", capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout.count("one *** two")) == (0, 2)
+    assert done.stderr.count("not continued after a lost connection") == 1
+
+
+def test_a_session_store_needs_one_process_and_is_refused_at_the_start(tmp_path: Path) -> None:
+    manifest = MANIFEST.replace("\n[serve]\n", '\n[serve]\nsession_store = "s.db"\n')
     (tmp_path / "Torvyn.toml").write_text(manifest)
     with (
         pytest.raises(AssertionError, match=r"transport\.workers-refused"),

@@ -1,6 +1,8 @@
-"""Many sessions together keep no more than a few do."""
+"""Many sessions together keep no more than a limit."""
 
 from __future__ import annotations
+
+import asyncio
 
 from asgi_client import PROMPT_BODY, Client, serving
 
@@ -10,6 +12,7 @@ from torvyn.transport.settings import KiB
 
 SESSION_BYTES = 32 * KiB
 WHOLE = 32
+SETTINGS = {"session_bytes": SESSION_BYTES, "session_memory_bytes": WHOLE * SESSION_BYTES}
 ANSWER = ("x" * 400 + " ") * 200
 
 
@@ -24,23 +27,22 @@ def kept_bytes(application: Application) -> list[int]:
 
 
 async def test_a_few_sessions_keep_as_much_as_the_setting_says() -> None:
-    application = serving(Scripted(ANSWER), session_bytes=SESSION_BYTES)
+    application = serving(Scripted(ANSWER), **SETTINGS)
     await start(application, 3)
 
     assert all(0.8 * SESSION_BYTES < size <= SESSION_BYTES for size in kept_bytes(application))
 
 
-async def test_many_sessions_keep_as_much_as_32_do() -> None:
-    application = serving(Scripted(ANSWER), session_bytes=SESSION_BYTES)
+async def test_many_sessions_keep_no_more_than_the_limit_of_all() -> None:
+    application = serving(Scripted(ANSWER), **SETTINGS)
     await start(application, 4 * WHOLE)
 
-    # Old ones are trimmed when there are a quarter more.
-    assert sum(kept_bytes(application)) <= 1.3 * WHOLE * SESSION_BYTES
+    assert sum(kept_bytes(application)) <= WHOLE * SESSION_BYTES
     assert min(kept_bytes(application)) > SESSION_BYTES / 8
 
 
 async def test_what_a_client_was_not_sent_is_kept_among_many() -> None:
-    application = serving(Scripted(ANSWER), session_bytes=SESSION_BYTES)
+    application = serving(Scripted(ANSWER), **SETTINGS)
     reader = Client(application, body={**PROMPT_BODY, "stateful": True})
     await reader.until(1)
     reader.may_send.clear()
@@ -49,3 +51,17 @@ async def test_what_a_client_was_not_sent_is_kept_among_many() -> None:
 
     frames = (await reader).frames()
     assert "".join(getattr(frame, "text", "") for frame in frames) == ANSWER
+
+
+async def test_no_session_starts_while_clients_have_not_read_all_that_may_be_kept() -> None:
+    application = serving(Scripted(ANSWER), session_memory_bytes=2 * KiB)
+    reader = Client(application, body={**PROMPT_BODY, "stateful": True})
+    await reader.until(1)
+    reader.may_send.clear()
+    while sum(kept_bytes(application)) < 2 * KiB:
+        await asyncio.sleep(0)
+    refused = await Client(application, body={**PROMPT_BODY, "stateful": True})
+
+    assert (refused.status, refused.json["error"]["code"]) == (429, "session.memory-full")
+    reader.may_send.set()
+    assert '"end"' in (await reader).body.decode()

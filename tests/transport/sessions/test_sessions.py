@@ -247,6 +247,7 @@ async def test_too_many_that_run_are_refused() -> None:
     application, client = await begun(engine, "one ", max_sessions=1)
     other = await Client(application, body=STATEFUL)
     assert (other.status, other.headers["retry-after"]) == (429, "1")
+    assert other.json["error"]["code"] == "session.too-many"
     await left(client)
 
 

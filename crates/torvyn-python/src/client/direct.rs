@@ -3,7 +3,7 @@
 //! From a reply it takes chunks with text of the only choice and nothing else. At anything else it hands over to Python,
 //! with everything that it has counted, and waits until it is armed again. An engine in Python puts its text in one call.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use pyo3::prelude::*;
@@ -14,19 +14,22 @@ use crate::flow::NativeFlow;
 use crate::flow::feed::TextFeed;
 use crate::lock::lock;
 use crate::server::exchange::WireExchange;
+use crate::server::text_frame::TextFrame;
 use crate::wire::events::{ChunkParser, Part};
-use crate::wire::frames::{FrameEncoder, Line};
 
 /// Python collects the times of delivery after so many.
 const MOST_TIMES: usize = 512;
 
-/// How a text of `put` has fared.
-const NOT_TAKEN: u8 = 0;
-const KEPT: u8 = 1;
-/// It is time to flush.
-const DUE: u8 = 2;
-/// What left the flow is for Python.
-const FOR_PYTHON: u8 = 3;
+/// How a text has fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fared {
+    NotTaken = 0,
+    Kept = 1,
+    /// It is time to flush.
+    Due = 2,
+    /// What left the flow is for Python.
+    ForPython = 3,
+}
 
 #[derive(Default)]
 struct Counts {
@@ -34,7 +37,9 @@ struct Counts {
     times_s: Vec<f64>,
     /// What left the flow, when that is not only text or the flow is over.
     outputs: Option<Py<PyList>>,
-    sent_at: Option<Instant>,
+    has_sent: bool,
+    /// Whether the client must be waited for since the last text that was sent.
+    is_full: bool,
     is_closed: bool,
     /// Text that was put and not sent, and from how many texts.
     kept: String,
@@ -45,7 +50,7 @@ struct Counts {
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct DirectText {
     exchange: Py<WireExchange>,
-    line: Arc<Line>,
+    frame: TextFrame,
     counts: Mutex<Counts>,
     began: Instant,
     clock_s: f64,
@@ -56,17 +61,20 @@ pub struct DirectText {
 
 #[pymethods]
 impl DirectText {
-    /// `clock_s` is the time now, by the clock of the times that `take` returns.
+    /// `clock_s` is the time now, by the clock of the times that `take` returns. `opening` replaces the bracket with which
+    /// a frame begins.
     #[new]
+    #[pyo3(signature = (exchange, encoder, clock_s, most_texts, most_bytes, opening=None))]
     fn new(
         exchange: Py<WireExchange>,
-        encoder: &FrameEncoder,
+        encoder: &Bound<'_, PyAny>,
         clock_s: f64,
         most_texts: usize,
         most_bytes: usize,
-    ) -> Self {
-        let (line, began) = (encoder.line.clone(), Instant::now());
-        Self { exchange, line, counts: Mutex::default(), began, clock_s, most_texts, most_bytes }
+        opening: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let (frame, began) = (TextFrame::new(encoder, opening)?, Instant::now());
+        Ok(Self { exchange, frame, counts: Mutex::default(), began, clock_s, most_texts, most_bytes })
     }
 
     /// Puts a text of the only choice through the flow. What leaves it is kept until `flush`.
@@ -77,34 +85,21 @@ impl DirectText {
         text: &Bound<'_, PyString>,
         flow: Option<&Bound<'_, NativeFlow>>,
     ) -> PyResult<u8> {
-        let Ok(text) = text.to_str() else { return Ok(NOT_TAKEN) };
-        if self.is_closed() {
-            return Ok(NOT_TAKEN);
-        }
-        let Some(flow) = flow else { return Ok(self.keep(text, 1)) };
-        // Without a lock: the flow may let other threads of Python run.
-        let mut feed = TextFeed::new(flow.get());
-        if !feed.put(py, text) {
-            return Ok(NOT_TAKEN);
-        }
-        feed.run(py);
-        let mut out = String::with_capacity(text.len());
-        if let Some(count) = feed.append_to(py, &mut out)? {
-            return Ok(self.keep(&out, count));
-        }
-        self.flush();
-        lock(&self.counts).outputs = Some(feed.into_elements(py)?.unbind());
-        Ok(FOR_PYTHON)
+        let Ok(text) = text.to_str() else { return Ok(Fared::NotTaken as u8) };
+        Ok(self.put_text(py, text, flow.map(Bound::get), 0)? as u8)
     }
 
     /// Sends what was kept. False: the client has left, or must be waited for.
-    fn flush(&self) -> bool {
+    pub fn flush(&self) -> bool {
         let text = {
             let mut counts = lock(&self.counts);
             counts.kept_texts = 0;
+            if counts.kept.is_empty() {
+                return !std::mem::take(&mut counts.is_full);
+            }
             std::mem::take(&mut counts.kept)
         };
-        text.is_empty() || self.send(&text)
+        self.send(&text)
     }
 
     /// Since the last call: the tokens, when text was delivered, and what left the flow, if that is for Python.
@@ -119,10 +114,11 @@ impl DirectText {
         lock(&self.counts).is_closed = true;
     }
 
-    /// Seconds since it last sent text; None if it never has.
-    #[getter]
-    fn idle_s(&self) -> Option<f64> {
-        lock(&self.counts).sent_at.map(|at| at.elapsed().as_secs_f64())
+    /// The same, and what was kept is dropped: the client does not want it.
+    fn drop(&self) {
+        let mut counts = lock(&self.counts);
+        counts.kept = String::new();
+        counts.is_closed = true;
     }
 }
 
@@ -131,29 +127,71 @@ impl DirectText {
         lock(&self.counts).is_closed
     }
 
-    fn keep(&self, text: &str, texts: usize) -> u8 {
-        self.count(0, texts);
+    /// `put` of a text that counts as so many tokens from here on.
+    pub fn put_text(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        flow: Option<&NativeFlow>,
+        tokens: u64,
+    ) -> PyResult<Fared> {
+        if self.is_closed() {
+            return Ok(Fared::NotTaken);
+        }
+        let Some(flow) = flow else { return Ok(self.keep(text, 1, tokens)) };
+        // Without a lock: the flow may let other threads of Python run.
+        let mut feed = TextFeed::new(flow);
+        if !feed.put(py, text) {
+            return Ok(Fared::NotTaken);
+        }
+        feed.run(py);
+        let mut out = String::with_capacity(text.len());
+        if let Some(count) = feed.append_to(py, &mut out)? {
+            return Ok(self.keep(&out, count, tokens));
+        }
+        self.flush();
+        let outputs = feed.into_elements(py)?.unbind();
         let mut counts = lock(&self.counts);
+        counts.tokens += tokens;
+        counts.outputs = Some(outputs);
+        Ok(Fared::ForPython)
+    }
+
+    fn keep(&self, text: &str, texts: usize, tokens: u64) -> Fared {
+        let mut counts = lock(&self.counts);
+        let goes_on = self.count_in(&mut counts, tokens, texts);
         counts.kept.push_str(text);
         counts.kept_texts += texts;
-        let is_first = counts.sent_at.is_none() && !counts.kept.is_empty();
+        let is_first = !counts.has_sent && !counts.kept.is_empty();
         let is_full = counts.kept_texts >= self.most_texts || counts.kept.len() >= self.most_bytes;
-        if is_first || is_full || counts.times_s.len() >= MOST_TIMES { DUE } else { KEPT }
+        if is_first || is_full || !goes_on { Fared::Due } else { Fared::Kept }
+    }
+
+    /// Whether Python may leave the counts alone.
+    pub fn goes_on(&self) -> bool {
+        lock(&self.counts).times_s.len() < MOST_TIMES
     }
 
     fn count(&self, tokens: u64, deliveries: usize) -> bool {
-        let mut counts = lock(&self.counts);
-        let time_s = self.clock_s + self.began.elapsed().as_secs_f64();
+        self.count_in(&mut lock(&self.counts), tokens, deliveries)
+    }
+
+    fn count_in(&self, counts: &mut Counts, tokens: u64, deliveries: usize) -> bool {
         counts.tokens += tokens;
-        let new_len = counts.times_s.len() + deliveries;
-        counts.times_s.resize(new_len, time_s);
+        if deliveries > 0 {
+            let time_s = self.clock_s + self.began.elapsed().as_secs_f64();
+            let new_len = counts.times_s.len() + deliveries;
+            counts.times_s.resize(new_len, time_s);
+        }
         counts.times_s.len() < MOST_TIMES
     }
 
     /// False: the client has left, or must be waited for.
     fn send(&self, text: &str) -> bool {
-        lock(&self.counts).sent_at = Some(Instant::now());
-        self.exchange.get().append_frame(&self.line, text)
+        let has_room = self.exchange.get().append_frame(&self.frame, text);
+        let mut counts = lock(&self.counts);
+        (counts.has_sent, counts.is_full) = (true, !has_room);
+        has_room
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use torvyn_reactor::{Backoff, EdgeSpec, Node, Recovery, Role, Timing, Worker};
+use torvyn_reactor::{Backoff, EdgeSpec, Flow, Node, Recovery, Replacement, Role, Timing, Worker};
 use torvyn_stream::Policy;
 
 use crate::component::native_stage::NativeStage;
@@ -37,7 +37,7 @@ pub struct RuntimePlan {
 }
 
 #[derive(FromPyObject)]
-struct NodePlan {
+pub struct NodePlan {
     name: String,
     #[pyo3(from_py_with = from_python)]
     role: Role,
@@ -56,6 +56,28 @@ struct ErrorPolicy {
     max_backoff_ns: u64,
     #[pyo3(from_py_with = from_python)]
     recovery: Recovery,
+}
+
+impl ErrorPolicy {
+    fn backoff(&self) -> Backoff {
+        Backoff { first_ns: self.backoff_ns, max_ns: self.max_backoff_ns }
+    }
+}
+
+impl NodePlan {
+    /// The worker with the node's policy and budget, for a flow that runs.
+    pub fn replacement(&self, worker: Worker, flow: &Arc<Flow>) -> Replacement {
+        if let Worker::Offloaded(state) = &worker {
+            flow.connect(&state.exchange);
+        }
+        Replacement {
+            worker,
+            recovery: self.on_error.recovery,
+            retries: self.on_error.retries,
+            backoff: self.on_error.backoff(),
+            budget_bytes: self.max_memory_bytes,
+        }
+    }
 }
 
 /// An edge of the Plan, or one from or to the caller, whose name is empty.
@@ -103,7 +125,7 @@ impl Plan {
                 is_carrier: object.cast::<NativeStage>().is_ok_and(|native| native.get().is_carrier),
                 recovery: plan.on_error.recovery,
                 retries: plan.on_error.retries,
-                backoff: Backoff { first_ns: plan.on_error.backoff_ns, max_ns: plan.on_error.max_backoff_ns },
+                backoff: plan.on_error.backoff(),
                 budget_bytes: plan.max_memory_bytes,
                 port_ids: plan.ports.iter().map(|name| port_id(name)).collect::<PyResult<_>>()?,
                 tells_input: !plan.inputs.is_empty(),
@@ -148,7 +170,8 @@ impl Plan {
     }
 }
 
-fn worker_of(
+/// The worker for what a runner returned, and whether it needs Python.
+pub fn worker_of(
     object: &Bound<'_, PyAny>,
     plan: &NodePlan,
     node_context: impl FnOnce() -> NodeContext,
@@ -182,6 +205,6 @@ fn quarter_weight(priority: &Bound<'_, PyAny>) -> PyResult<u32> {
     })
 }
 
-fn nanoseconds(seconds: &Bound<'_, PyAny>) -> PyResult<u64> {
+pub fn nanoseconds(seconds: &Bound<'_, PyAny>) -> PyResult<u64> {
     Ok((seconds.extract::<f64>()? * 1e9) as u64)
 }

@@ -10,6 +10,7 @@ use torvyn_stream::{Element, Receipt};
 
 use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
+use crate::flow::swap::SwapOrder;
 
 /// Iterates over the outputs of a flow. Takes all that are ready at once.
 #[pyclass(module = "torvyn._native")]
@@ -108,6 +109,18 @@ impl NodeHandle {
     fn interrupt(&self) {
         if let Some(flow) = self.flow.upgrade() {
             flow.interrupt_after(self.index);
+        }
+    }
+
+    /// Exchanges the stage between two elements. False: the flow is gone, or another swap is not finished.
+    fn swap(&self, order: SwapOrder) -> bool {
+        self.flow.upgrade().is_some_and(|flow| flow.swap(order.into_swap(self.index, &flow)))
+    }
+
+    /// The new stage is no longer on trial.
+    fn end_trial(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.end_trial(self.index);
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod iterator;
 pub mod pool;
 pub mod port;
 pub mod report;
+pub mod swap;
 pub mod waker;
 
 use std::collections::VecDeque;

@@ -7,12 +7,13 @@ use pyo3::exceptions::PyConnectionResetError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_wire::bytes::Bytes;
-use torvyn_wire::http::{Response, StatusCode, response};
+use torvyn_wire::http::{Response, StatusCode, Version, response};
 use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
 
 use super::Driven;
+use super::text_frame::{TextFrame, write_tagged};
 use crate::lock::lock;
-use crate::wire::frames::{FrameEncoder, Line};
+use crate::wire::frames::FrameEncoder;
 use crate::wire::headers::{from_latin1, header_map, invalid, to_latin1};
 use crate::wire::messages::MessageEncoder;
 
@@ -31,8 +32,8 @@ impl WireExchange {
     }
 
     /// Appends a frame with new text; false: the client has left, or it must be waited for.
-    pub fn append_frame(&self, line: &Line, text: &str) -> bool {
-        let append = || self.exchange.append_with(|out| line.write_text(text, out));
+    pub fn append_frame(&self, frame: &TextFrame, text: &str) -> bool {
+        let append = || self.exchange.append_with(|out| frame.write(text, out));
         self.driven.after(append) && !self.exchange.answer.is_full()
     }
 
@@ -172,7 +173,7 @@ impl WireExchange {
     }
 
     /// `append` of a frame with new text, which is encoded where it waits to be sent. `opening` replaces the bracket
-    /// with which the frame begins.
+    /// with which the frame begins, and ends with a comma.
     #[pyo3(signature = (encoder, text, index, kind, opening=None))]
     fn append_text(
         &self,
@@ -185,13 +186,7 @@ impl WireExchange {
         let write = encoder.line.text_writer(text, index, kind, None, None)?;
         let Some(write) = write else { return Ok(true) };
         let Some(opening) = opening else { return self.appended(|| self.exchange.append_with(write)) };
-        self.appended(|| {
-            self.exchange.append_with(|buffer| {
-                let start = buffer.len();
-                write(buffer);
-                buffer.splice(start..=start, opening.iter().copied());
-            })
-        })
+        self.appended(|| self.exchange.append_with(|buffer| write_tagged(opening, buffer, write)))
     }
 
     /// `append` of a message to a WebSocket that is not text.
@@ -223,8 +218,12 @@ impl WireExchange {
         self.appended(|| self.exchange.append_with(write))
     }
 
-    /// What is not sent after so many seconds is dropped, and the answer broken.
+    /// What is not sent over HTTP/2 after so many seconds is dropped, and the answer broken. An HTTP/1 connection has a
+    /// time limit of its own.
     fn abort_after(&self, seconds: f64) {
+        if self.exchange.head.version < Version::HTTP_2 {
+            return;
+        }
         self.exchange.answer.abort_after(Duration::from_secs_f64(seconds));
     }
 
@@ -255,6 +254,12 @@ impl WireExchange {
     /// The request has a valid key: its connection does not count among those of strangers any more.
     fn recognise(&self) {
         self.driven.lock().recognise(&self.exchange);
+    }
+
+    /// Seconds since something was appended; None if nothing was.
+    #[getter]
+    fn idle_s(&self) -> Option<f64> {
+        self.exchange.answer.appended_at().map(|at| at.elapsed().as_secs_f64())
     }
 
     #[getter]

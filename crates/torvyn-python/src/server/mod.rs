@@ -1,6 +1,8 @@
 //! The server of a transport: requests come out of its turns, answers go in.
 
+pub mod direct_steps;
 pub mod exchange;
+pub mod text_frame;
 
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
-use torvyn_frames::{Numbers, proto};
+use torvyn_frames::{Kind, Numbers, proto};
 
 use super::frames::{kind_of, written_or_empty};
 use super::halves::Halves;
@@ -76,5 +76,10 @@ impl MessageEncoder {
         let text = self.halves.joined(text, index)?;
         Ok(text
             .map(move |text| move |out: &mut Vec<u8>| proto::text(self.number(seq), index, kind, &text, out)))
+    }
+
+    /// The same for text of the first choice in which no pair is split.
+    pub fn write_text(&self, text: &str, out: &mut Vec<u8>) {
+        proto::text(self.number(None), 0, Kind::Text, text, out);
     }
 }

@@ -32,7 +32,7 @@ impl Core {
         }
         let node = &self.nodes[index];
         let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
-        if self.is_held_for_checkpoint(index) {
+        if node.is_held || self.is_held_for_checkpoint(index) {
             self.grant_credit(index, 0);
         } else if node.phase == Phase::Running && !waits {
             let left = if limit == u64::MAX { usize::MAX } else { self.left_of(limit, index) };
@@ -220,6 +220,9 @@ impl Core {
                 return 0;
             }
             return self.hand_retry(index);
+        }
+        if node.is_held {
+            return 0;
         }
         let Some(state) = self.offload(index) else { return 0 };
         if !state.in_flight.is_empty() || state.closing || !state.results.is_empty() || is_behind {

@@ -45,6 +45,11 @@ impl Offload {
         std::mem::take(&mut self.lock().settled)
     }
 
+    /// Whether a source is still to be told that elements are settled.
+    pub(crate) fn has_acknowledgements(&self) -> bool {
+        self.lock().settled > 0
+    }
+
     /// Credit for emitting elements. 0: none now, and the worker will be notified.
     pub fn credit(&self) -> usize {
         let mut exchange = self.lock();

@@ -112,7 +112,7 @@ impl Core {
     }
 
     /// Settles or abandons what a node still had inside when it ended.
-    pub(super) fn drop_absorbed(&mut self, index: usize, is_settled: bool) {
+    pub(crate) fn drop_absorbed(&mut self, index: usize, is_settled: bool) {
         let absorbed = self.nodes[index].absorbed.take_all();
         if !is_settled {
             absorbed.iter().for_each(Receipt::abandon);

@@ -80,7 +80,7 @@ impl Core {
     /// When a node's input has ended and its hands are empty: flush, then close. True when something happened.
     pub(crate) fn finish_if_ended(&mut self, index: usize) -> Result<bool, Failure> {
         let node = &self.nodes[index];
-        if node.phase == Phase::Finished || node.paused || node.is_busy() {
+        if node.phase == Phase::Finished || node.paused || node.is_held || node.is_busy() {
             return Ok(false);
         }
         if node.phase == Phase::Flushing {

@@ -51,6 +51,9 @@ impl Core {
                 (done, room) = (done + 1, 0);
                 continue;
             }
+            if !IS_PLAIN && node.is_held {
+                break;
+            }
             let Some(input) = self.edges.next_input(node) else { break };
             // A filter has ended the stream, and the elements it passed are still on their way.
             if node.phase == Phase::Flushing {

@@ -76,6 +76,9 @@ impl Core {
             if self.edges.shared.has_requests() {
                 self.obey()?;
             }
+            if self.swap.is_some() {
+                self.try_swap();
+            }
             if self.check_time()? || self.edges.shared.state().is_over() {
                 return Ok(Turn::Over);
             }
@@ -209,7 +212,7 @@ impl Core {
                 let pending = node.pending.flatten().filter(|_| !self.is_cut(index));
                 [stage, pending, node.retry.as_ref().map(|retry| retry.at_ns)]
             })
-            .chain([self.deadline_ns, self.drain_until, self.checkpoint_due()])
+            .chain([self.deadline_ns, self.drain_until, self.checkpoint_due(), self.swap_due()])
             .flatten()
             .min()
     }

@@ -19,8 +19,15 @@ impl Core {
     ) -> Result<(), Failure> {
         self.outbox.made.clear();
         self.outbox.ports.clear();
+        self.edges.shared.nodes[index].errors.add(1);
+        let (element, error) = match self.nodes[index].trial {
+            None => (element, error),
+            Some(_) => match self.judge_trial(index, element, error, attempt) {
+                Some(failed) => failed,
+                None => return Ok(()),
+            },
+        };
         let counters = &self.edges.shared.nodes[index];
-        counters.errors.add(1);
         let node = &mut self.nodes[index];
         if error.may_be_retried() && attempt < node.retries {
             counters.retried.add(1);

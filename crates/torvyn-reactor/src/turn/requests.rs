@@ -1,4 +1,4 @@
-//! Requests to a running flow: cancel, drain, interrupt, wake, resume.
+//! Requests to a running flow: cancel, drain, interrupt, wake, resume, swap.
 
 use crate::core::Core;
 use crate::shared_state::{Failure, node_request, request};
@@ -15,6 +15,9 @@ impl Core {
             for index in 0..self.nodes.len() {
                 self.obey_node(index)?;
             }
+        }
+        if requests & request::SWAP != 0 && self.swap.is_none() {
+            self.swap = self.edges.shared.take_swap();
         }
         if requests & request::INTERRUPT != 0 {
             self.interrupt(|_| true)?;
@@ -38,6 +41,9 @@ impl Core {
         }
         if requests & node_request::RESUME != 0 {
             node.paused = false;
+        }
+        if requests & node_request::END_TRIAL != 0 {
+            node.trial = None;
         }
         if requests & node_request::INTERRUPT != 0 {
             self.interrupt_after(index)?;

@@ -14,6 +14,9 @@ impl Core {
         if self.nodes[index].phase == Phase::Flushing {
             return self.finish_if_ended(index).map(usize::from);
         }
+        if self.nodes[index].is_held {
+            return Ok(0);
+        }
         // Elements drained since the last call may end the back-pressure.
         self.tell_pressure(index);
         // A flow with batches may use more than its credit at once, and makes up for it in later turns.

@@ -129,14 +129,14 @@ class SigningKey:
     @classmethod
     def read(cls, path: str | Path, passphrase: bytes | None = None) -> SigningKey:
         path = Path(path)
-        pem = _read(path)
+        key = cls.parse(_read(path), path.name, passphrase)
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise ArtifactError(
                 "artifact.key-exposed",
                 f"other users can read the private key {path}",
                 hint=f"chmod 600 {path}; if they may have read it, generate another key",
             )
-        return cls.parse(pem, path.name, passphrase)
+        return key
 
     def sign(self, data: bytes) -> bytes:
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519

@@ -61,12 +61,12 @@ class TrustPolicy:
 
     @classmethod
     def load(
-        cls, environ: Mapping[str, str] | None = None, machine_file: Path = MACHINE_FILE
+        cls, environ: Mapping[str, str] | None = None, machine_file: Path | None = None
     ) -> TrustPolicy:
         """The policy of this machine, else of this user, else the built-in one: artifacts of
         registries that nobody vouches for are a warning, local ones are not."""
         user = user_config(os.environ if environ is None else environ)
-        candidates = [machine_file, *([user.with_name(FILE)] if user else [])]
+        candidates = [machine_file or MACHINE_FILE, *([user.with_name(FILE)] if user else [])]
         for path in candidates:
             # Not `exists`: a file that cannot be read must not turn the policy off.
             if os.path.lexists(path):

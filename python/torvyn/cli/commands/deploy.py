@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from torvyn.cli.command_group import command_group
+from torvyn.cli.deployment.channel_commands import command as channel
+from torvyn.cli.deployment.follow_commands import follow, update
 from torvyn.cli.deployment.generation_commands import activate, add, gc, list_, rollback
 from torvyn.cli.deployment.run_command import run
 
@@ -14,6 +16,7 @@ Examples:
   torvyn deploy run gateway
   torvyn deploy list gateway
   torvyn deploy rollback gateway
+  torvyn deploy follow gateway https://updates.example.com/channel.json --key release.pub
 """
 
 
@@ -27,5 +30,5 @@ def command() -> None:
     """
 
 
-for subcommand in (add, list_, activate, rollback, gc, run):
+for subcommand in (add, list_, activate, rollback, gc, run, follow, update, channel):
     command.add_command(subcommand)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from torvyn.cli.artifacts.access import fetch_arguments, fetch_artifact
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
 
@@ -17,7 +18,8 @@ torvyn inspect guard.wasm --format json"""
 
 @make_command("inspect", example=EXAMPLE)
 @click.argument("target", metavar="FILE|REFERENCE")
-def command(screen: Screen, target: str) -> int:
+@fetch_arguments
+def command(screen: Screen, target: str, **options: bool) -> int:
     """Describe a WebAssembly component or an artifact.
 
     For a component: its world, role and size, its imports and exports, and the capabilities that
@@ -27,7 +29,10 @@ def command(screen: Screen, target: str) -> int:
     from pathlib import Path
 
     is_artifact = target.startswith("oci:") or Path(target).is_dir()
-    facts = _artifact_facts(target) if is_artifact else _component_facts(Path(target))
+    if is_artifact:
+        facts = _artifact_facts(screen, target, options)
+    else:
+        facts = _component_facts(Path(target))
     if screen.is_json:
         screen.document(facts)
     else:
@@ -41,11 +46,20 @@ def _component_facts(path: Any) -> dict[str, Any]:
     return describe_component(path)
 
 
-def _artifact_facts(reference: str) -> dict[str, Any]:
+def _artifact_facts(screen: Screen, reference: str, options: dict[str, bool]) -> dict[str, Any]:
     from torvyn.artifact.description import describe_artifact
-    from torvyn.artifact.prepare import locate
+    from torvyn.artifact.signature.policy import Rule, TrustPolicy
 
-    return describe_artifact(*locate(reference))
+    # Nothing of it is run: you may look at what you do not trust.
+    policy = TrustPolicy((Rule("", "allow"),))
+    fetched = fetch_artifact(
+        screen,
+        reference,
+        policy=policy,
+        offline=options["offline"],
+        insecure=options["insecure"],
+    )
+    return describe_artifact(fetched.layout, fetched.descriptor)
 
 
 def _artifact_lines(facts: dict[str, Any]) -> list[str]:

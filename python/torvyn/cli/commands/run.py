@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import artifact_options, end_options, flow_options, link_with_ends
+from torvyn.cli.target import artifact_options, end_options, flow_options, target_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.foreground_run import Outcome
@@ -51,10 +52,11 @@ def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.cli.supervision.prepared_start import wait_for_start
 
-    plan, limit = link_with_ends(screen, options)
+    target, ends, limit = target_with_ends(options)
+    plan = target.link(screen, **ends)
     screen.warn(memory_warnings(plan))
     wait_for_start(plan)
-    outcome = run_plan(screen, plan, limit, is_fresh=fresh)
+    outcome = run_plan(screen, plan, limit, is_fresh=fresh, link=lambda: target.plan(**ends))
     if stats:
         _show_statistics(screen, plan, outcome)
     if outcome.state == "failed" and outcome.error is not None:
@@ -63,14 +65,18 @@ def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     return outcome.exit_code
 
 
-def run_plan(screen: Screen, plan: Plan, limit: int | None, *, is_fresh: bool = False) -> Outcome:
-    """Runs the plan, and prints the `[torvyn]` lines before and after it."""
-    from torvyn.cli.foreground_run import run_in_foreground
+def run_plan(
+    screen: Screen,
+    plan: Plan,
+    limit: int | None,
+    *,
+    is_fresh: bool = False,
+    link: Callable[[], Plan] | None = None,
+) -> Outcome:
+    """Runs the plan, and prints the `[torvyn]` lines before and after it. `link`: links it anew,
+    for `torvyn reload`."""
     from torvyn.cli.summary import summary_line
-    from torvyn.cli.supervision.status_socket import StatusSocket
-    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
-    from torvyn.observe.telemetry import FlowTelemetry
     from torvyn.reactor import Flow
 
     flow = Flow.from_plan(plan)
@@ -85,11 +91,7 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None, *, is_fresh: bool = 
     ):
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        check = make_health_check(plan)
-        with StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
-            supervisor = make_supervisor(flow, check)
-            outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
-            telemetry.ended(outcome.statistics, outcome.state, outcome.error)
+        flow, outcome = _run_versions(screen, flow, link)
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)
@@ -99,6 +101,42 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None, *, is_fresh: bool = 
         screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
+    return outcome
+
+
+def _run_versions(
+    screen: Screen, flow: Flow, link: Callable[[], Plan] | None
+) -> tuple[Flow, Outcome]:
+    """Runs the flow, and those that follow it when its graph changes. Returns the last one."""
+    from torvyn.cli.supervision.control_socket import ControlSocket
+    from torvyn.cli.supervision.reloader import Reloader
+    from torvyn.reactor import Flow as NewFlow
+
+    if link is None:
+        return flow, _run_flow(screen, flow)
+    reloader = Reloader(flow, link)
+    with ControlSocket(reloader):
+        while True:
+            outcome = _run_flow(screen, flow)
+            plan = reloader.take_successor()
+            if plan is None or outcome.state in ("interrupted", "terminated"):
+                return flow, outcome
+            flow = NewFlow.from_plan(plan)
+            reloader.follow(flow)
+            _log(screen, "flow.restarted", f"running flow `{plan.name}` again", flow=plan.name)
+
+
+def _run_flow(screen: Screen, flow: Flow) -> Outcome:
+    from torvyn.cli.foreground_run import run_in_foreground
+    from torvyn.cli.supervision.status_socket import StatusSocket
+    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
+    from torvyn.observe.telemetry import FlowTelemetry
+
+    check = make_health_check(flow.plan)
+    with StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
+        supervisor = make_supervisor(flow, check)
+        outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
+        telemetry.ended(outcome.statistics, outcome.state, outcome.error)
     return outcome
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +113,8 @@ def command(
             return _serve_workers(screen, workers, server, list(plans or engines or ("local",)))
         services = of_plans(plans) if plans else of_engines(engines or ("local",))
         telemetry = telemetry_plan(values, Path(file.file).parent)
-        return _serve(screen, services, server, telemetry)
+        link = partial(_link_again, manifest, engines, overrides) if plans else None
+        return _serve(screen, services, server, telemetry, link)
 
 
 def _server_settings(screen: Screen, file: Manifest, values: Settings) -> ServerSettings:
@@ -154,11 +157,19 @@ def _plans(linker: ProjectLinker, engines: tuple[str, ...]) -> dict[str, Plan]:
     return served_plans(linker)
 
 
+def _link_again(
+    manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]
+) -> dict[str, Plan]:
+    """The plans to serve, from the files as they are now."""
+    return _plans(_linker(manifest, engines, flags), engines)
+
+
 def _serve(
     screen: Screen,
     services: dict[str, Service],
     settings: ServerSettings,
     telemetry: TelemetryPlan | None,
+    link: Callable[[], dict[str, Plan]] | None,
 ) -> int:
     from torvyn.observe.telemetry import make_tracer
     from torvyn.transport import app, serve
@@ -167,6 +178,7 @@ def _serve(
     try:
         tracer = make_tracer(telemetry)
         application = app(services, settings, tracer)
+        application.link_flows = link
         application.sessions.open()
         number = serve(
             application,
@@ -198,7 +210,9 @@ def _serve_workers(screen: Screen, count: int, settings: ServerSettings, flows: 
         [sys.executable, "-m", "torvyn", *sys.argv[1:]],
         count,
         settings,
-        lambda url, pids: _say_ready(screen, url, flows, settings, workers=pids),
+        lambda url, grpc, pids: _say_ready(
+            screen, url, flows, settings, **({"grpc": grpc} if grpc else {}), workers=pids
+        ),
         lambda: screen.info("", f"[torvyn] Shutting down {count} workers."),
     )
     if not number:

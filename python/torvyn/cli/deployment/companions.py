@@ -1,19 +1,89 @@
-"""What runs beside the generation of a deployment."""
+"""What runs beside the generation of a deployment: it follows its channel, and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment
     from torvyn.edge.generations.settings import DeploymentSettings
+    from torvyn.edge.reporting import Report
     from torvyn.edge.running import DeploymentRun
+    from torvyn.edge.update.follow_loop import FollowLoop
 
 
 @contextmanager
 def companions(
     deployment: Deployment, settings: DeploymentSettings, run: DeploymentRun
 ) -> Iterator[None]:
-    yield
+    from torvyn.cli.deployment.follow_commands import make_updater
+    from torvyn.edge.reporting import Heartbeat
+    from torvyn.edge.update.follow_loop import FollowLoop
+
+    updater = make_updater(deployment, settings)
+    with ExitStack() as stack:
+        loop: FollowLoop | None = None
+        if updater is not None and settings.follow is not None:
+            loop = stack.enter_context(FollowLoop(updater, settings.follow.interval_s, run.wake))
+        if settings.heartbeat is not None:
+            token = os.environ.get("HEARTBEAT_TOKEN")
+            heartbeat = Heartbeat(
+                settings.heartbeat,
+                lambda: make_report(deployment, settings, run, loop),
+                interval_s=settings.heartbeat_s,
+                token=token,
+            )
+            run.on_change = heartbeat.soon
+            stack.enter_context(heartbeat)
+        yield
+
+
+def make_report(
+    deployment: Deployment,
+    settings: DeploymentSettings,
+    run: DeploymentRun,
+    loop: FollowLoop | None,
+) -> Report:
+    from importlib.metadata import version
+
+    from torvyn.edge.channel import fields
+    from torvyn.edge.reporting import Report
+
+    state, record, status = deployment.state(), run.running, run.status() or {}
+    statistics = _table(status, "statistics")
+    unknown = "stopped" if record is None else "unknown"
+    counts = {key: int(statistics.get(key, 0)) for key in ("produced", "emitted", "errors")}
+    return Report(
+        device=settings.device or platform.node() or "unnamed",
+        deployment=deployment.name,
+        sent=fields.render_time(time.time()),
+        torvyn=version("torvyn"),
+        generation=None if record is None else record.number,
+        project="" if record is None else record.title,
+        version=None if record is None else record.version,
+        seen_version=state.seen_version,
+        health=str(_table(status, "health").get("state", unknown)),
+        is_on_trial=record is not None and state.trying == record.number,
+        stale_s=_stale_s(state.channel),
+        last_error=(run.last_problem or (loop.last_problem if loop else ""))[:1000],
+        **counts,
+    )
+
+
+def _stale_s(channel: Mapping[str, Any]) -> float:
+    from torvyn.edge.channel import ChannelTrust
+
+    try:
+        return ChannelTrust.from_dict(channel).stale_s(time.time())
+    except ValueError:
+        return 0.0
+
+
+def _table(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, Mapping) else {}

@@ -31,8 +31,8 @@ def add(
     """Add an artifact as a new generation.
 
     ARTIFACT is a folder that `torvyn pack` wrote, `oci:FOLDER:TAG`, or `oci://HOST/NAME:TAG`. Its
-    digests are verified. The first generation of a deployment becomes current; later ones wait
-    for `activate`.
+    digests are verified, and its signatures by the policy of this machine. The first generation of
+    a deployment becomes current; later ones wait for `activate`.
     """
     from dataclasses import replace
 
@@ -41,7 +41,8 @@ def add(
     from torvyn.edge.generations.settings import DeploymentSettings
 
     deployment = open_deployment(root_folder(root), name)
-    record = add_artifact(deployment, artifact)
+    record, warnings = add_artifact(deployment, artifact)
+    screen.warn(warnings)
     if flow is not None:
         settings = DeploymentSettings.read(deployment.settings_file)
         replace(settings, flow=flow).write(deployment.settings_file)
@@ -169,6 +170,8 @@ def _state_of(record: GenerationRecord, state: DeploymentState) -> str:
 
 
 def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
+    from torvyn.text.control_characters import escape_controls
+
     state, records = deployment.state(), deployment.records()
     if not records:
         return [(deployment.name, "none", "", "", "", "", "")]
@@ -177,7 +180,7 @@ def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
             deployment.name,
             str(record.number),
             _state_of(record, state),
-            record.title,
+            escape_controls(record.title),
             "" if record.version is None else str(record.version),
             record.digest.removeprefix("sha256:")[:12],
             record.added[:16].replace("T", " "),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +11,6 @@ from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.deployment.options import existing, name_argument, root_option
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import duration_s
-
-if TYPE_CHECKING:
-    from torvyn.edge.generations import Deployment, GenerationRecord
-    from torvyn.edge.generations.settings import DeploymentSettings
 
 EXAMPLE = """\
 torvyn deploy run gateway
@@ -39,6 +34,7 @@ def run(screen: Screen, name: str, health_period: str | None, root: str | None) 
     follows a channel looks for new versions meanwhile.
     """
     from torvyn.cli.deployment.companions import companions
+    from torvyn.cli.deployment.generation_arguments import generation_command
     from torvyn.edge.generations.settings import DeploymentSettings
     from torvyn.edge.running import DeploymentRun, RunOptions
     from torvyn.observe.logs import show_logs
@@ -49,7 +45,9 @@ def run(screen: Screen, name: str, health_period: str | None, root: str | None) 
     if health_period is not None:
         health_s = duration_s("--health-period", health_period)
     options = RunOptions(
-        command=lambda record: _command(deployment, settings, record, screen.format),
+        command=lambda record: generation_command(
+            "run", deployment, settings, deployment.project(record.number), screen.format
+        ),
         ask=_ask,
         health_s=health_s,
         is_lasting=settings.follow is not None,
@@ -62,20 +60,8 @@ def run(screen: Screen, name: str, health_period: str | None, root: str | None) 
         return deployment_run.run()
 
 
-def _command(
-    deployment: Deployment, settings: DeploymentSettings, record: GenerationRecord, format: str
-) -> list[str]:
-    command = [sys.executable, "-m", "torvyn", "run"]
-    command += [f"flow.{settings.flow}"] if settings.flow else []
-    command += ["--manifest", str(deployment.manifest(record.number)), "--format", format]
-    for option, pairs in (("--config", settings.config), ("--set", settings.settings)):
-        command += [word for key, value in pairs.items() for word in (option, f"{key}={value}")]
-    # Stored elements and checkpoints stay when the generation goes.
-    return [*command, "--set", f"runtime.state_dir={deployment.data}"]
-
-
 def _ask(pid: int) -> Mapping[str, Any] | None:
     from torvyn.cli.supervision.running_flows import ask
-    from torvyn.cli.supervision.status_socket import own_folder
+    from torvyn.cli.supervision.unix_server import own_folder
 
     return ask(own_folder() / f"{pid}.sock")

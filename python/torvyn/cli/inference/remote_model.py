@@ -1,6 +1,6 @@
 """A server as the model of `generate` and `chat`: its streams in the shape of generations.
 
-The streams are stateful, so that they survive a lost connection.
+The streams are stateful, so that they survive a lost connection, unless the server refuses that.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ _KEY_CODES: Final = ("transport.key-missing", "transport.key-wrong")
 _KEY_HINT: Final = (
     "set TORVYN_KEY to the key that the server's operator gave you, or use `--key KEY`"
 )
+_STATEFUL_REFUSED: Final = "transport.stateful-refused"
 _CANCEL_TIMEOUT_S: Final = 2.0
 """How long to wait for the end frame of a cancelled answer."""
 
@@ -34,15 +35,27 @@ class RemoteModel:
         self._screen = screen
         self._flow = flow
         self._client = AsyncClient(url, key=key, on_reconnect=self._reconnecting)
+        self._is_stateful = True
         self.name = flow or urlsplit(self._client.url).netloc
 
     def generate(self, prompt: str | Sequence[dict[str, str]], **options: Any) -> RemoteGeneration:
-        stream = self._client.stream(prompt, flow=self._flow, stateful=True, **options)
+        def start() -> AsyncStream:
+            stateful = self._is_stateful
+            return self._client.stream(prompt, flow=self._flow, stateful=stateful, **options)
+
         limits = RemoteLimits(options.get("n") or 1, options.get("max_tokens"))
-        return RemoteGeneration(stream, limits)
+        return RemoteGeneration(start, limits, self._use_stateless)
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+    def _use_stateless(self) -> None:
+        if self._is_stateful:
+            self._is_stateful = False
+            self._screen.info(
+                "[torvyn] The server runs several workers: an answer is not continued after a lost "
+                "connection."
+            )
 
     def _reconnecting(self, tries: int, why: TorvynError) -> None:
         if tries > 1:
@@ -63,9 +76,17 @@ class RemoteLimits:
 class RemoteGeneration:
     """One answer of a server."""
 
-    def __init__(self, stream: AsyncStream, request: RemoteLimits) -> None:
+    def __init__(
+        self,
+        start: Callable[[], AsyncStream],
+        request: RemoteLimits,
+        on_stateful_refused: Callable[[], None],
+    ) -> None:
+        """`start` is called again after `on_stateful_refused`, for a stream without state."""
         self.request = request
-        self._stream = stream
+        self._start = start
+        self._stream = start()
+        self._on_stateful_refused = on_stateful_refused
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = asyncio.Event()
         self._cancellation: asyncio.Task[None] | None = None
@@ -96,7 +117,7 @@ class RemoteGeneration:
     async def __aiter__(self) -> AsyncGenerator[Delta, None]:
         self._loop = asyncio.get_running_loop()
         try:
-            async with contextlib.aclosing(aiter(self._stream)) as frames:
+            async with contextlib.aclosing(self._frames()) as frames:
                 async for frame in frames:
                     for delta in _deltas(frame):
                         yield delta
@@ -108,6 +129,21 @@ class RemoteGeneration:
             self._ended.set()
             if self._cancellation is not None:
                 await self._cancellation
+
+    async def _frames(self) -> AsyncGenerator[Frame, None]:
+        try:
+            async with contextlib.aclosing(aiter(self._stream)) as frames:
+                async for frame in frames:
+                    yield frame
+            return
+        except TorvynError as error:
+            if error.code != _STATEFUL_REFUSED:
+                raise
+        self._on_stateful_refused()
+        self._stream = self._start()
+        async with contextlib.aclosing(aiter(self._stream)) as frames:
+            async for frame in frames:
+                yield frame
 
     def close(self) -> None:
         if self._loop is not None:

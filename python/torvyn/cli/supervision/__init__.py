@@ -2,7 +2,10 @@
 
 supervisor      tells systemd that a flow is ready, works or stops
 prepared_start  lets `torvyn deploy run` decide when a prepared flow starts
+unix_server     a socket that only the user of the process can reach
 status_socket   answers `torvyn top` while a flow runs
+control_socket  takes the requests of `torvyn reload`
+reloader        links a flow anew and swaps what has changed
 running_flows   finds the flows that run on this machine
 top_table       the table of `torvyn top`
 unit            the unit file of a flow

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.cli.supervision.status_socket import own_folder, temporary_folder
+from torvyn.cli.supervision.control_socket import ENDING
+from torvyn.cli.supervision.unix_server import own_folder, temporary_folder
 
 _TIMEOUT_S: Final = 2.0
 _READ_BYTES: Final = 1 << 20
@@ -36,14 +37,21 @@ def ask(path: Path) -> dict[str, Any] | None:
                 length += len(chunk)
         document = json.loads(b"".join(chunks))
     except ConnectionRefusedError:
-        # Its process was killed: nobody else will remove the file.
-        with suppress(OSError):
-            path.unlink()
+        # Its process was killed: nobody else will remove the files.
+        for left in (path, path.with_suffix(f".{ENDING}")):
+            with suppress(OSError):
+                left.unlink()
         return None
     except (OSError, ValueError):
         return None
     is_known = isinstance(document, dict) and isinstance(document.get("pid"), int)
     return document if is_known else None
+
+
+def control_socket_of(pid: int) -> Path:
+    """Where the process takes requests."""
+    paths = (path.with_suffix(f".{ENDING}") for path in _sockets() if path.stem == str(pid))
+    return next(paths, own_folder() / f"{pid}.{ENDING}")
 
 
 def _sockets() -> Iterator[Path]:

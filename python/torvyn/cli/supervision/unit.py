@@ -89,6 +89,9 @@ class Unit:
     def _process(self) -> Iterable[str]:
         yield "Type=notify"
         yield f"ExecStart={' '.join(_quote(word) for word in self.command)}"
+        if "run" in self.command:
+            program = self.command[: self.command.index("run")]
+            yield f"ExecReload={' '.join(map(_quote, program))} reload $MAINPID --yes"
         yield f"WorkingDirectory={_escape(str(self.folder))}"
         if self.environment_file is not None:
             yield f"EnvironmentFile={_escape(str(self.environment_file))}"

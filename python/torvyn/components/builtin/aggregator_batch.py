@@ -75,7 +75,7 @@ class Batch(Aggregator):
             self._due_ns = self.now_ns() + self._linger_ns
         self._items.append(item)
         self._batch_bytes += size_bytes
-        if len(self._items) == self._size or 0 < self._limit_bytes <= self._batch_bytes:
+        if 0 < self._size <= len(self._items) or 0 < self._limit_bytes <= self._batch_bytes:
             done.append(self._close())
         return done
 

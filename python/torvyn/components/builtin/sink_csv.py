@@ -66,7 +66,7 @@ class Csv(Sink):
         self._delimiter = parse_delimiter(SPEC, options["delimiter"])
         self._columns: tuple[str, ...] = options["columns"]
         self._ignores_extra = options["extra"] == "ignore"
-        truncate = options["mode"] == "truncate"
+        truncate = options["mode"] == "truncate" and not self.is_successor
         self._file = AppendFile(SPEC, self._path, truncate=truncate, fsync=options["fsync"])
         self._file.end_line()
         self._needs_header = self._file.is_regular and not self._file.size_bytes

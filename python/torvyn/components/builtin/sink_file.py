@@ -62,7 +62,7 @@ class File(Sink):
         if not path:
             raise wrong_config(SPEC, "`path` is empty", "set `path` to the file to write")
         self._encode = _ENCODERS[options["format"]]
-        truncate = options["mode"] == "truncate"
+        truncate = options["mode"] == "truncate" and not self.is_successor
         self._file = AppendFile(SPEC, path, truncate=truncate, fsync=options["fsync"])
         if options["format"] != "text":
             self._file.end_line()

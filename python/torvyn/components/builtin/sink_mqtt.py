@@ -80,6 +80,7 @@ config = { url = "mqtts://broker.example.com", topic = "site-7/{id}" }
 
 class Mqtt(MqttComponent, Sink):
     spec: ClassVar[Spec] = SPEC
+    is_exclusive = True
     waits_without_limit = True
 
     def configure(self, options: dict[str, Any]) -> Broker:

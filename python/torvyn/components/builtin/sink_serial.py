@@ -32,6 +32,7 @@ config = { port = "/dev/ttyS1", baudrate = 19200 }
 
 class Serial(RetryingSink):
     spec: ClassVar[Spec] = SPEC
+    is_exclusive = True
     unit = "lines"
 
     _port: SerialPort | None = None

@@ -71,6 +71,7 @@ config = { listen = "127.0.0.1:8080", path = "/readings", max_body = "256KiB" }
 
 class Http(Source):
     spec: ClassVar[Spec] = SPEC
+    is_exclusive = True
 
     _listener: Any = None
 

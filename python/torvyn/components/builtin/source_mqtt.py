@@ -84,6 +84,7 @@ config = { url = "mqtt://localhost:1883", topics = ["sensors/#"], client_id = "g
 
 class Mqtt(MqttComponent, Source):
     spec: ClassVar[Spec] = SPEC
+    is_exclusive = True
 
     def configure(self, options: dict[str, Any]) -> Broker:
         broker = make_broker(

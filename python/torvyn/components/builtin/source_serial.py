@@ -41,6 +41,7 @@ config = { port = "/dev/ttyUSB0", baudrate = 115200, errors = "replace" }
 
 class Serial(LineReceiver):
     spec: ClassVar[Spec] = SPEC
+    is_exclusive = True
     unit = "lines"
 
     def init(self, config: str) -> None:

@@ -28,6 +28,7 @@ class SocketListener(LineReceiver):
     """A subclass says how the socket is read, in `serve`."""
 
     socket_kind: ClassVar[socket.SocketKind]
+    is_exclusive = True
     failure = "cannot listen on"
 
     def init(self, config: str) -> None:

@@ -95,6 +95,10 @@ class Deployment:
         """The folder of a generation."""
         return self._generations / str(number)
 
+    def project(self, number: int) -> Path:
+        """The unpacked artifact of a generation."""
+        return self.path(number) / PROJECT
+
     def manifest(self, number: int) -> Path:
         return manifest_of(self.path(number))
 

@@ -41,6 +41,7 @@ class DeploymentSettings:
     follow: Following | None = None
     heartbeat: str | None = None
     """The URL to which reports are posted."""
+    heartbeat_s: float = 60.0
     device: str = ""
     """The name of this machine in reports and rollouts; empty means its host name."""
 

@@ -60,6 +60,8 @@ class DeploymentRun:
     def __init__(self, deployment: Deployment, options: RunOptions) -> None:
         self.last_problem = ""
         """For reports."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when another generation runs, or one has become good or failed."""
         self._deployment: Final = deployment
         self._options: Final = options
         self._process: GenerationProcess | None = None
@@ -156,6 +158,7 @@ class DeploymentRun:
             return
         number = process.record.number
         logger.info("generation %d runs", number)
+        self.on_change()
         if self._deployment.state().trying == number:
             self._trial = Trial(self._options.health_s, time.monotonic(), self._before)
         if not self._is_announced:
@@ -206,6 +209,7 @@ class DeploymentRun:
         current = self._deployment.state().current
         if current != record.number:
             logger.error("generation %d is given up, %s is current", record.number, current)
+            self.on_change()
             self._delay_s = 0.0
 
     def _mark_good(self, record: GenerationRecord) -> None:
@@ -214,6 +218,7 @@ class DeploymentRun:
         if record.number not in self._deployment.state().good:
             self._change(lambda state: state.mark_good(record.number, _bar(state, record)))
             logger.info("generation %d is good", record.number)
+            self.on_change()
 
     def _change(self, change: Callable[[DeploymentState], DeploymentState]) -> None:
         try:
@@ -229,6 +234,7 @@ class DeploymentRun:
             record,
             self._options.command(record),
             self._folder,
+            data=self._deployment.data,
             stall_s=self._options.stall_s,
             lock=self._lock,
             wake=self.wake,

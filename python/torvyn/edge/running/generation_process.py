@@ -35,6 +35,7 @@ class GenerationProcess:
         command: Sequence[str],
         folder: Path,
         *,
+        data: Path,
         stall_s: float,
         lock: int,
         wake: Callable[[], None],
@@ -64,6 +65,8 @@ class GenerationProcess:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(control, lock),
                 env=environ,
+                # Relative paths of what it writes are relative to what outlives it.
+                cwd=data,
                 process_group=0,
             )
         finally:

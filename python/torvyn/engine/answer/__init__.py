@@ -15,7 +15,7 @@ answer           `Answer` and `Reader`, the two sides of `push`
 answer_flows     each choice through its flows
 choice_flow      one flow between the engine and the reader
 choice_text      the text of one choice
-direct_path      text of an upstream to the client, without a step in Python
+direct_path      plain text to the client, without a step in Python
 flow_fit         which flows an answer can go through
 engine_run       one request on an engine
 offloaded_flows  how pieces travel when flows have async or threaded stages

@@ -7,7 +7,7 @@ ends the choice once. Pure: no clock, no I/O, no loop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from torvyn.engine.delta import Delta, Piece
 from torvyn.engine.request import Request
@@ -16,6 +16,8 @@ from torvyn.errors import Internal
 from torvyn.protocol.frames import FinishReason, Kind, ToolCall
 from torvyn.protocol.openai.surrogate_pairs import SurrogateJoiner, encodable
 from torvyn.text import StopStrings, TextStreamer
+
+_UNLIMITED: Final = 2**62
 
 
 class ChoiceText:
@@ -131,16 +133,16 @@ class ChoiceText:
     @property
     def is_plain(self) -> bool:
         """New text would leave as it is, and nothing else would happen."""
-        return (
-            self.finish_reason is None
-            and self._kind == "text"
-            and self._stops is None
-            and self._limit is None
-            and not self._ids
-            and not self.is_changed
-            and self._surrogates is None
-            and self._streamer is None
-        )
+        return self._limit is None and self.plain_tokens_left > 0
+
+    @property
+    def plain_tokens_left(self) -> int:
+        """Before so many more tokens, new text would leave as it is; 0 if it would not at all."""
+        others = (self.finish_reason, self._stops, self._surrogates, self._streamer)
+        is_plain = self._kind == "text" and not self._ids and not self.is_changed
+        if not is_plain or any(other is not None for other in others):
+            return 0
+        return _UNLIMITED if self._limit is None else max(0, self._limit - self.tokens)
 
     def plain_text(self, step: Step) -> str | None:
         """The text that the step adds to the only choice if it adds nothing else; else None, and

@@ -1,6 +1,7 @@
 """The direct path: plain text reaches the client in native code, through the guards.
 
-The text of an engine in Python is put in one call: guard, frame and outbox. An engine that reads
+The steps of an engine in Python are read by native code as long as they are text of the only choice
+and nothing else: guard, frame and outbox without a call of Python. An engine that reads
 its upstream natively arms the path each time it is about to wait. From then on native code parses
 chunks, feeds the guards and writes frames, as long as chunks are text of the only choice and
 nothing else. Anything else ends the path until it is armed again: what was counted is taken over
@@ -9,11 +10,12 @@ here, and the engine goes on as if there were no such path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torvyn._native import DirectText
+from torvyn._native import DirectSteps, DirectText
 from torvyn.engine.delta import Piece
+from torvyn.engine.step import Step
 
 if TYPE_CHECKING:
     from torvyn._native import ChunkParser, NativeFlow, WireReply
@@ -40,6 +42,7 @@ class DirectPath:
         "_outputs",
         "_reply",
         "_response",
+        "_steps",
         "_text",
         "_timing",
         "is_due",
@@ -56,11 +59,18 @@ class DirectPath:
         self._reply: WireReply | None = None
         self._outputs: list[Any] | None = None
         self._flow: NativeFlow | None = None
+        self._steps: DirectSteps | None = None
         self._is_open = False
         """Whether text may be put; every ordinary step closes it."""
         self._is_prepared = False
         self.is_due = False
         """It is time to flush what was put."""
+
+    def read(self, steps: AsyncIterator[Step]) -> DirectSteps:
+        """The steps that are left to Python, for `pieces`. After text that was put, steps with text
+        only do not come out; None does, when the reader must do something."""
+        self._steps = DirectSteps(steps)
+        return self._steps
 
     def arm(self, parser: ChunkParser, reply: WireReply) -> None:
         """Call it before the engine waits for the reply, the first time when its request is on the
@@ -87,7 +97,25 @@ class DirectPath:
             self._text = text
         return text is not None
 
-    def put(self, text: str) -> Sequence[Piece] | None:
+    def pieces(self, step: Step | None) -> Sequence[Piece]:
+        """What the step leaves to the ordinary path, through the flows."""
+        if step is None:
+            self.is_due, self._is_open = True, False
+            return self.absorb()
+        if self._is_open:
+            self.count()  # a limit counts every token before the step
+        pieces = self._response.pieces(step)
+        if len(pieces) == 1 and isinstance(piece := pieces[0], str):
+            rest = self._put(piece)
+            if rest is not None:
+                return rest
+        self.flush()
+        early = self.absorb()
+        if self._flows is not None:
+            pieces = self._flows.feed(pieces)
+        return [*early, *pieces] if early else pieces
+
+    def _put(self, text: str) -> Sequence[Piece] | None:
         """Puts a text that was counted; None: it must take the ordinary path. What is returned
         takes the ordinary path from here."""
         if not self._is_open:
@@ -96,13 +124,19 @@ class DirectPath:
             self._is_open = True
         assert self._text is not None
         fared = self._text.put(text, self._flow)
-        if fared == _KEPT:
-            return ()
         self.is_due = fared == _DUE
-        if self.is_due:
+        if fared in (_KEPT, _DUE):
+            self._read_on()
             return ()
         self._is_open = False
         return self.absorb() if fared == _FOR_PYTHON else None
+
+    def _read_on(self) -> None:
+        """More text like this need not come out of the steps."""
+        self.count()
+        tokens_left = self._response.choices[0].plain_tokens_left
+        if tokens_left and self._steps is not None and self._text is not None:
+            self._steps.open(self._text, self._flow, tokens_left)
 
     def takes_due(self) -> bool:
         """Whether it is time to flush; False when it is asked again."""
@@ -110,6 +144,11 @@ class DirectPath:
         if is_due:
             self.count()
         return is_due
+
+    def shut(self) -> None:
+        """Every step comes out from now on. From any thread."""
+        if self._steps is not None:
+            self._steps.shut()
 
     def flush(self) -> None:
         """Before a step that takes the ordinary path."""
@@ -122,6 +161,7 @@ class DirectPath:
         """What arrives next takes the ordinary path."""
         if self._reply is not None:
             self._reply.disarm()
+        self.shut()
         self.flush()
         self.count()
 
@@ -147,4 +187,4 @@ class DirectPath:
     def close(self) -> None:
         """Also breaks the reference cycle with the reader."""
         self.disarm()
-        self._offer = self._reply = None
+        self._offer = self._reply = self._steps = None

@@ -171,16 +171,18 @@ class EngineRun:
 
     async def engine_batches(self) -> AsyncGenerator[Sequence[Piece], None]:
         """The same, through the inline flows only: the one loop over an engine's steps."""
-        steps, response, flows, count = await self._start(), self.response, self.inline_flows, 0
-        direct = self.direct
+        response, flows, direct, count = self.response, self.inline_flows, self.direct, 0
+        engine_steps = await self._start()
+        steps: AsyncIterator[Any] = engine_steps if direct is None else direct.read(engine_steps)
         async with Outcome(self) as outcome:
             self.task = asyncio.current_task(self._loop)
             async for step in steps:
-                pieces = response.pieces(step)
                 if direct is not None:
-                    pieces = self._put(direct, pieces)
-                elif flows is not None:
-                    pieces = flows.feed(pieces)
+                    pieces = direct.pieces(step)
+                else:
+                    pieces = response.pieces(step)
+                    if flows is not None:
+                        pieces = flows.feed(pieces)
                 is_cut = response.is_cut or (flows is not None and flows.is_cut)
                 if is_cut:
                     await self.close_steps()
@@ -195,18 +197,6 @@ class EngineRun:
         if outcome.failure is not None:
             raise outcome.failure
 
-    def _put(self, direct: DirectPath, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Gives plain text to the direct path; returns what takes the ordinary one."""
-        if len(pieces) == 1 and isinstance(piece := pieces[0], str):
-            rest = direct.put(piece)
-            if rest is not None:
-                return rest
-        direct.flush()
-        early, flows = direct.absorb(), self.inline_flows
-        if flows is not None:
-            pieces = flows.feed(pieces)
-        return [*early, *pieces] if early else pieces
-
     def interrupt(self, reason: FinishReason = "cancelled") -> None:
         """Ends it. From any thread, at any time and any number of times; the first reason counts.
 
@@ -215,6 +205,8 @@ class EngineRun:
         if not self.is_interrupted:
             self.interrupt_reason = reason
         self.is_interrupted = True
+        if self.direct is not None:
+            self.direct.shut()
         loop = self._loop
         if loop is not None and not self._is_engine_over:
             with contextlib.suppress(RuntimeError):  # the loop is closed

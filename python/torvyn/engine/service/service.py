@@ -24,11 +24,35 @@ from torvyn.engine.nodes.source import EngineSource
 from torvyn.engine.nodes.source_request import RequestSource
 from torvyn.engine.request import Message, PromptLike, Request, options_of
 from torvyn.engine.service.flow_parts import ServiceParts, service_parts, unfit
+from torvyn.errors import FlowError
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer_flows import MakeFlow
     from torvyn.engine.prompt.prompt_flow import PromptGuard
     from torvyn.link.plan import NodePlan, Plan
+
+
+class _Version:
+    """What an answer keeps from its beginning to its end."""
+
+    def __init__(
+        self,
+        defaults: dict[str, Any],
+        make_flow: MakeFlow | None,
+        deadline_s: float | None,
+        prompt_guard: PromptGuard | None,
+    ) -> None:
+        self.preamble: tuple[Message, ...] = tuple(defaults.pop("messages", None) or ())
+        self.defaults = defaults
+        self.make_flow = make_flow
+        self.deadline_s = deadline_s
+        self.prompt_guard = prompt_guard
+
+    def with_preamble(self, prompt: str | Sequence[Message]) -> str | Sequence[Message]:
+        if not self.preamble:
+            return prompt
+        own = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        return [*self.preamble, *own]
 
 
 class Service(CloseOnExit):
@@ -45,54 +69,65 @@ class Service(CloseOnExit):
     ) -> None:
         self.name = name
         self.engine = engine
-        self.deadline_s = deadline_s
-        """How long an answer may take; the server enforces it."""
-        self._defaults = dict(defaults or {})
-        self._preamble: tuple[Message, ...] = tuple(self._defaults.pop("messages", None) or ())
-        self._make_flow = make_flow
-        self._prompt_guard = prompt_guard
+        self._engine_node: NodePlan | None = None
+        self._version = _Version(dict(defaults or {}), make_flow, deadline_s, prompt_guard)
 
     @classmethod
     def open(cls, plan: Plan) -> Self:
         """Opens the engine of the plan; raises if the plan cannot answer requests."""
-        from torvyn.reactor import Flow
-
         parts = service_parts(plan)
         source = _source_of(parts.engine, plan)
-        node_options = source.options(parts.engine.config)
-        guard, prompt_defaults = _prompt_guard(parts)
-        engine = source.open_engine(node_options)
-        answer = parts.answer
-        make_flow = (lambda: Flow.from_plan(answer)) if answer.nodes else None
-        defaults = source.defaults(node_options) | prompt_defaults
-        return cls(plan.name, engine, defaults, make_flow, plan.deadline_s, guard)
+        engine = source.open_engine(source.options(parts.engine.config))
+        service = cls(plan.name, engine)
+        service._engine_node = parts.engine
+        service._version = _version_of(plan, parts, source)
+        return service
+
+    def adopt(self, plan: Plan) -> None:
+        """Answers that begin from now on go through this version of the flow. Those that have begun
+        keep theirs. Raises if the engine is another one: it is opened only once."""
+        parts = service_parts(plan)
+        if self._engine_node != parts.engine:
+            message = f"the engine of flow `{self.name}` has changed"
+            raise FlowError("swap.unfit", message, hint="restart the server")
+        self._version = _version_of(plan, parts, _source_of(parts.engine, plan))
+
+    @property
+    def deadline_s(self) -> float | None:
+        """How long an answer may take; the server enforces it."""
+        return self._version.deadline_s
 
     def generate(self, prompt: PromptLike, **options: Any) -> Generation:
         """The answer, through the flow. The flow's config gives defaults for options."""
         if isinstance(prompt, Request):
             options = options_of(prompt) | options
             prompt = prompt.messages if prompt.prompt is None else prompt.prompt
-        options = self._defaults | {
+        version = self._version
+        options = version.defaults | {
             key: value for key, value in options.items() if value is not None
         }
-        if self._preamble:
+        if version.preamble:
             # Messages in front of the prompt make it a conversation.
             options.pop("raw_prompt", None)
         return self.engine.generate(
-            self._with_preamble(prompt),
-            through=self._make_flow,
-            prompt_guard=self._prompt_guard,
+            version.with_preamble(prompt),
+            through=version.make_flow,
+            prompt_guard=version.prompt_guard,
             **options,
         )
 
-    def _with_preamble(self, prompt: str | Sequence[Message]) -> str | Sequence[Message]:
-        if not self._preamble:
-            return prompt
-        own = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        return [*self._preamble, *own]
-
     def close(self) -> None:
         self.engine.close()
+
+
+def _version_of(plan: Plan, parts: ServiceParts, source: EngineSource) -> _Version:
+    from torvyn.reactor import Flow
+
+    guard, prompt_defaults = _prompt_guard(parts)
+    answer = parts.answer
+    make_flow = (lambda: Flow.from_plan(answer)) if answer.nodes else None
+    defaults = source.defaults(source.options(parts.engine.config)) | prompt_defaults
+    return _Version(defaults, make_flow, plan.deadline_s, guard)
 
 
 def _source_of(node: NodePlan, plan: Plan) -> EngineSource:

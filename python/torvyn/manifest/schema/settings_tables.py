@@ -221,6 +221,12 @@ SERVE: Final = Table(
         ),
         duration("session_ttl", "How long a stateful answer is kept for its client.", 300.0),
         size("session_bytes", "Bytes that are kept per stateful answer.", MiB),
+        size(
+            "session_memory",
+            "Bytes that are kept of all stateful answers together. Many of them keep less each; "
+            "new ones are rejected while clients have not read that much.",
+            32 * MiB,
+        ),
         Key(
             "max_sessions",
             "integer",

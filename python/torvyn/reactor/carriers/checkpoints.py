@@ -1,48 +1,21 @@
-"""The states of components: taken at rest, stored with the position of their input, and restored.
-
-A component takes part when it defines `snapshot()`, which returns bytes or a value that JSON can
-hold, and `restore(state)`, which receives the same.
-"""
+"""The states of components: taken at rest, stored with the position of their input, restored."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from torvyn.contract import Component
 from torvyn.contract.enums import Role
-from torvyn.contract.inspection import has_attribute
 from torvyn.durable import Checkpoint, DurableStore
-from torvyn.errors import ContractError, FlowError
+from torvyn.errors import FlowError
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.carriers.wired_plan import WiredPlan
+from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
 from torvyn.reactor.run.method_binding import acknowledges
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
-
-_BYTES: Final = b"b"
-_JSON: Final = b"j"
-
-
-def has_state(component: Component) -> bool:
-    return has_attribute(component, "snapshot")
-
-
-def encode(node: str, state: Any) -> bytes:
-    if isinstance(state, (bytes, bytearray, memoryview)):
-        return _BYTES + bytes(state)
-    try:
-        return _JSON + json.dumps(state, separators=(",", ":")).encode()
-    except (TypeError, ValueError) as error:
-        message = f"`snapshot` of node `{node}` returned what JSON cannot hold: {error}"
-        hint = "return bytes, or lists, dicts, strings, numbers, booleans and None"
-        raise ContractError("contract.bad-snapshot", message, hint=hint) from error
-
-
-def decode(state: bytes) -> Any:
-    return state[1:] if state[:1] == _BYTES else json.loads(state[1:])
 
 
 class Checkpoints:
@@ -76,7 +49,7 @@ class Checkpoints:
         """The states of a segment that is at rest. Nodes that have flushed theirs have none, except
         that a source which has ended still has its position."""
         names = self._wired.plan.nodes
-        states = {names[at].name: _BYTES + state for at, state in native}
+        states = {names[at].name: BYTES + state for at, state in native}
         for at, runner in self.nodes(segment):
             is_flushed = at in finished and runner.node.role != Role.SOURCE
             if is_flushed or runner.node.name in states:

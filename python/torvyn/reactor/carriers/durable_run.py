@@ -15,11 +15,12 @@ from torvyn.contract.enums import Role
 from torvyn.durable import DurableStore, LogStatistics
 from torvyn.link.plan import Plan
 from torvyn.reactor.carriers.carrier_thread import CarrierThread
-from torvyn.reactor.carriers.checkpoints import Checkpoints, shape_changed
+from torvyn.reactor.carriers.checkpoints import Checkpoints, needs_checkpoints, shape_changed
 from torvyn.reactor.carriers.committer import Committer
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan, wire
 from torvyn.reactor.run.aggregator_checks import check_aggregators
+from torvyn.reactor.swap.refusals import unfit
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
@@ -92,6 +93,15 @@ class DurableRun:
         self._thread = CarrierThread(
             self.wired, self._edges, committer, self._checkpoints, self._bell, interval_s
         )
+
+    def check_swap(self, old: Runner, new: Runner, runners: Sequence[Runner]) -> None:
+        """Raises if a new component does not fit into the checkpoints of the run."""
+        if needs_checkpoints(old) != needs_checkpoints(new):
+            what = "only one of them has a `snapshot`, and the flow saves its state"
+            raise unfit(old.node, what, "define `snapshot` and `restore` on both, or on neither")
+        by_checkpoint = self._checkpoints.by_checkpoint
+        is_saved = [by_checkpoint[segment] for segment in self.wired.segment_of]
+        check_aggregators(self.plan, runners, is_saved)
 
     def restore(self) -> None:
         """Gives initialized components their last states."""

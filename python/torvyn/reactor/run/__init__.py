@@ -6,6 +6,8 @@ run_setup          the runners and grants of one run
 native_flow        a Plan and its runners as the native core takes them
 aggregator_checks  refuses aggregators that would lose elements in a crash
 method_binding     the methods of an inline component, fetched once
+component_state    the state of a component, from one instance to another
+run_swaps          what a swap changes in a run
 lifecycle          the start and the end of all components
 cpu_throttle       delays sources so that a flow stays within its share of the CPU
 run_statistics     statistics and trace of one run

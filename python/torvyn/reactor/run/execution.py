@@ -6,12 +6,13 @@ thread, it tears the components down, reads the statistics and notifies those wh
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import time
 import weakref
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
@@ -28,7 +29,7 @@ from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
 from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
-from torvyn.reactor.run.run_setup import make_context, make_runners
+from torvyn.reactor.run.run_setup import RunSetup, make_context, make_runners
 from torvyn.reactor.run.run_statistics import RunStatistics
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import (
@@ -46,6 +47,7 @@ from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
     from torvyn.reactor.carriers.durable_run import DurableRun
+    from torvyn.reactor.run.run_swaps import RunSwaps
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
@@ -68,14 +70,15 @@ class Execution:
         plan = self.plan = plan if self.durable is None else self.durable.plan
         self.error: BaseException | None = None
         self.events = RunEvents()
-        self.is_on_loop = False
-        """An event loop drives the flow. Teardown may need awaiting, so the loop does it."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that drives the flow. Teardown may need awaiting, so the loop does it."""
+        self.driver_thread: int | None = None
+        """The thread of the caller that drives the flow."""
         self.abandonment = Abandonment(self, is_abandonable)
         self.cancel_ready_callback: Callable[[], None] | None = None
         self.runners: list[Runner] = []
         self.counts = RunStatistics(plan, trace_limit, self.durable)
         self._clock = clock
-        self._scheduler = scheduler
         self._control = RunControl(limit)
         self._state = FlowState.VALIDATED
         self._wiring: native_flow.Wiring = []
@@ -83,14 +86,15 @@ class Execution:
         # A simulation does not use real time.
         self._driver = BlockingDriver(self.limits.call_limit if scheduler is None else no_limit)
         self.context = make_context(plan, request_id)
-        self._audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
+        audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
+        self.setup = RunSetup(audit, scheduler, clock)
 
     # Start
 
     def prepare(self) -> Execution:
         """Makes the components, without calling them."""
         try:
-            self.runners = make_runners(self.plan, self._audit, self._scheduler, self._clock)
+            self.runners = make_runners(self.plan, self.setup)
         except BaseException as error:
             self._fail_early(error)
             raise
@@ -132,7 +136,7 @@ class Execution:
 
     async def start_on_loop(self) -> NativeFlow:
         """Like `start`, on the running event loop, which then drives the flow."""
-        self.is_on_loop = True
+        self.loop = asyncio.get_running_loop()
         driver = AsyncDriver(self.limits.call_limit)
         try:
             await self._init_components(driver)
@@ -210,6 +214,8 @@ class Execution:
             self.durable.finish(self.state is FlowState.COMPLETED)
         if self.native is not None and not self.abandonment.is_abandoned:
             await self.lifecycle.acknowledge(self.native, driver)
+        if "swaps" in vars(self):
+            await self.swaps.finish(driver)
         await self.lifecycle.teardown(driver)
 
     def _end(self) -> None:
@@ -218,7 +224,7 @@ class Execution:
             return
         try:
             self.limits.stop()
-            self._audit.close()
+            self.setup.audit.close()
             if self.native is not None:
                 state = self._state if self.abandonment.is_abandoned else None
                 self.counts.finish(self.native, state)
@@ -303,6 +309,17 @@ class Execution:
         self.events.set_started()
 
     # State
+
+    @property
+    def is_on_loop(self) -> bool:
+        return self.loop is not None
+
+    @cached_property
+    def swaps(self) -> RunSwaps:
+        """The swaps of components while the flow runs."""
+        from torvyn.reactor.run.run_swaps import RunSwaps as NewRunSwaps
+
+        return NewRunSwaps(self)
 
     @property
     def is_idle(self) -> bool:

@@ -65,19 +65,26 @@ class Lifecycle:
 
     async def teardown(self, driver: LifecycleDriver) -> None:
         """Logs failures and never raises them: the flow is over."""
-        limit_s = self._plan.runtime.teardown_timeout_s
         while self._initialized:
-            runner = self._initialized.pop()
-            try:
-                await runner.stop(driver, limit_s)
-            except LimitExceeded as exceeded:
-                self.report_stuck(runner, "teardown", stack_of(exceeded.thread_id))
-            except BaseException as error:
-                # GeneratorExit: the coroutine is being closed and must not wait again.
-                if isinstance(error, GeneratorExit) or is_from_outside(error):
-                    raise
-                logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
-            set_node(runner.component, None)
+            await self.stop(self._initialized.pop(), driver)
+
+    async def stop(self, runner: Runner, driver: LifecycleDriver) -> None:
+        """Ends the work of a runner, tears its component down, and logs its failures."""
+        try:
+            await runner.stop(driver, self._plan.runtime.teardown_timeout_s)
+        except LimitExceeded as exceeded:
+            self.report_stuck(runner, "teardown", stack_of(exceeded.thread_id))
+        except BaseException as error:
+            # GeneratorExit: the coroutine is being closed and must not wait again.
+            if isinstance(error, GeneratorExit) or is_from_outside(error):
+                raise
+            logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
+        set_node(runner.component, None)
+
+    def replace(self, old: Runner, new: Runner) -> None:
+        """The new runner is torn down in the place of the old one, which has another owner now."""
+        at = self._initialized.index(old)
+        self._initialized[at] = new
 
     def abandon(self) -> None:
         """Tears down without waiting, when there is no loop left to await anything on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,28 +37,34 @@ if TYPE_CHECKING:
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
-def make_runners(
-    plan: Plan,
-    audit: Audit,
-    scheduler: StepScheduler | None = None,
-    clock: ManualClock | None = None,
-) -> list[Runner]:
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """What the components of a run share."""
+
+    audit: Audit
+    scheduler: StepScheduler | None = None
+    clock: ManualClock | None = None
+
+
+def make_runners(plan: Plan, setup: RunSetup) -> list[Runner]:
     """The runners in the order of the nodes. No method of a component has been called yet."""
-    runners = []
-    wall_clock = read_attribute(clock, "wall_ns", None)
-    for node in plan.nodes:
-        try:
-            component = _component(plan, node, audit)
-            if wall_clock is not None:
-                set_wall_clock(component, wall_clock)
-            runners.append(make_runner(node, component, scheduler))
-        except BaseException as error:
-            raise_start_failure(plan, node, error)
-    _connect_request(runners)
+    runners = [make_node_runner(plan, node, setup) for node in plan.nodes]
+    connect_request(runners)
     return runners
 
 
-def _connect_request(runners: list[Runner]) -> None:
+def make_node_runner(plan: Plan, node: NodePlan, setup: RunSetup) -> Runner:
+    wall_clock = read_attribute(setup.clock, "wall_ns", None)
+    try:
+        component = _component(plan, node, setup.audit)
+        if wall_clock is not None:
+            set_wall_clock(component, wall_clock)
+        return make_runner(node, component, setup.scheduler)
+    except BaseException as error:
+        raise_start_failure(plan, node, error)
+
+
+def connect_request(runners: list[Runner]) -> None:
     """Gives the source of the request to an engine with an input, whose input has only texts."""
     components = [runner.component for runner in runners]
     source = next((item for item in components if is_instance(item, RequestSource)), None)

@@ -42,6 +42,7 @@ class RunStatistics:
         self._started_s = time.monotonic()
         self._runners: Sequence[Runner] = ()
         self._wiring: Wiring = []
+        self._cpu_before_ns: dict[str, int] = {}
         self._connections: list[tuple[str, Connection]] = []
         self._last: statistics.Statistics | None = None
         self._native: NativeFlow | None = None
@@ -55,11 +56,24 @@ class RunStatistics:
             for runner in runners:
                 if runner.node.role == Role.SOURCE:
                     runner.throttle = throttle
-        if self._recorder is None:
-            return
         for runner in runners:
-            if runner.node.run != "inline":
-                self._recorder.record(runner.node.name, runner.node.role, runner.component)
+            self._record(runner)
+
+    def _record(self, runner: Runner) -> None:
+        if self._recorder is not None and runner.node.run != "inline":
+            self._recorder.record(runner.node.name, runner.node.role, runner.component)
+
+    def prepare_successor(self, old: Runner, new: Runner) -> None:
+        """The new runner may take the place of the old one."""
+        new.throttle = old.throttle
+        self._record(new)
+
+    def succeed(self, plan: Plan, old: Runner, new: Runner) -> None:
+        """The new runner has taken the place of the old one."""
+        self._plan = plan
+        name = old.node.name
+        self._cpu_before_ns[name] = self._cpu_before_ns.get(name, 0) + (old.cpu_ns or 0)
+        self._connections = [*_connections(self._runners)]
 
     def start(self, native: NativeFlow, wiring: Wiring) -> None:
         self._wiring = wiring
@@ -92,10 +106,7 @@ class RunStatistics:
         health = {runner.node.name: runner.guest.health for runner in guests if runner.guest}
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
         connections = {name: connection.status for name, connection in self._connections}
-        usage = {
-            runner.node.name: (runner.cpu_ns, runner.throttle.delayed_s if runner.throttle else 0.0)
-            for runner in self._runners
-        }
+        usage = {runner.node.name: self._usage(runner) for runner in self._runners}
         result = from_native(
             self._plan, self._wiring, raw, elapsed_s, health, denied, connections, usage
         )
@@ -104,6 +115,12 @@ class RunStatistics:
         from torvyn.reactor.carriers.edge_account import fold_carriers
 
         return fold_carriers(result, self._durable)
+
+    def _usage(self, runner: Runner) -> tuple[int | None, float]:
+        """The CPU time of a node, with that of the components it had before, and its delay."""
+        before_ns = self._cpu_before_ns.get(runner.node.name)
+        cpu_ns = runner.cpu_ns if not before_ns else before_ns + (runner.cpu_ns or 0)
+        return cpu_ns, runner.throttle.delayed_s if runner.throttle else 0.0
 
     def _add_counts(self, raw: dict[str, Any]) -> None:
         """Adds what components count themselves, in a dict that they set as `counts`."""

@@ -57,6 +57,9 @@ class Runner(Protocol):
     def attach(self, handle: NodeHandle) -> None:
         """Sets the node of the native flow, which the component may wake or interrupt."""
 
+    def detach(self) -> None:
+        """Another component has taken its node, which it must not wake or interrupt any more."""
+
     async def init(self, driver: LifecycleDriver) -> None:
         """Initializes the component; raises its exception, or `LimitExceeded`."""
 

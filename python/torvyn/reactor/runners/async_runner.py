@@ -123,6 +123,7 @@ class AsyncRunner(OffloadedRunner):
             is_pending = bool((await asyncio.wait([task], timeout=limit_s))[1])
         try:
             if self._is_initialized:
+                self._is_initialized = False
                 left_s = max(give_up_s - time.monotonic(), limit_s / 4)
                 await asyncio.wait_for(resolve(self.component.teardown()), left_s)
         except TimeoutError:

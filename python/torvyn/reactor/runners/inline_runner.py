@@ -43,6 +43,9 @@ class InlineRunner:
     def attach(self, handle: NodeHandle) -> None:
         set_node(self.component, handle)
 
+    def detach(self) -> None:
+        set_node(self.component, None)
+
     async def init(self, driver: LifecycleDriver) -> None:
         try:
             with driver.call_limit(self, "init"):

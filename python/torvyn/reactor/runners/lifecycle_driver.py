@@ -78,10 +78,14 @@ class LifecycleDriver(Protocol):
 
 
 class BlockingDriver:
-    """A thread waits; async stages run on the background loop."""
+    """A thread waits; async stages run on the background loop, or on the one that drives the
+    flow."""
 
-    def __init__(self, call_limit: CallLimit) -> None:
+    def __init__(
+        self, call_limit: CallLimit, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
         self.call_limit = call_limit
+        self._loop = loop
         self._blocked: set[asyncio.AbstractEventLoop] = set()
 
     async def run_on_loop(
@@ -90,7 +94,7 @@ class BlockingDriver:
         limit_s: float | None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> Any:
-        loop = loop or background_loop()
+        loop = loop or self._loop or background_loop()
         if loop in self._blocked:
             work.close()
             raise LimitExceeded(0.0, getattr(loop, "_thread_id", None))

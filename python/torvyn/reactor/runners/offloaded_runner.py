@@ -66,6 +66,9 @@ class OffloadedRunner:
     def attach(self, handle: NodeHandle) -> None:
         self.handle.native = handle
 
+    def detach(self) -> None:
+        self.handle.native = None
+
     def wake(self) -> None:
         """`resume()` or `wake()` of the component, from any thread."""
         raise NotImplementedError

@@ -58,11 +58,13 @@ class GrpcEndpoint:
         names = (inference.SERVICE, health.SERVICE)
         described = reflection.Reflection(names)
         self._health = health.Health(("", *names[:1]), self._dispatcher.running)
+        listed = Method(self._health.list_all, needs_key=False)
         self._methods = {
             f"/{inference.SERVICE}/Generate": Method(calls.generate),
             f"/{inference.SERVICE}/Session": Method(calls.session),
             f"/{health.SERVICE}/Check": Method(self._health.check, needs_key=False),
             f"/{health.SERVICE}/Watch": Method(self._health.watch, needs_key=False),
+            **({f"/{health.SERVICE}/List": listed} if health.HAS_LIST else {}),
             **{path: Method(described.answer) for path in reflection.PATHS},
         }
 

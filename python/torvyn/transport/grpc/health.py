@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "grpc.health.v1.Health"
 _Status: Final = pb.HealthCheckResponse
+HAS_LIST: Final = hasattr(pb, "HealthListResponse")
+"""Older versions of `grpcio-health-checking` do not know the method."""
 
 
 class Health:
@@ -33,6 +35,14 @@ class Health:
             raise service_unknown(name)
         exchange.begin_call()
         self._post(exchange, self._status())
+
+    async def list_all(self, exchange: GrpcExchange) -> None:
+        """The status of every service."""
+        await exchange.read_one()
+        exchange.begin_call()
+        status = pb.HealthCheckResponse(status=self._status())
+        statuses = dict.fromkeys(self._names, status)
+        exchange.post_messages([pb.HealthListResponse(statuses=statuses).SerializeToString()])
 
     async def watch(self, exchange: GrpcExchange) -> None:
         """The status, and again when it changes."""

@@ -15,6 +15,7 @@ from torvyn.transport.wire import Wire
 from torvyn.v1 import inference_pb2 as pb
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.transport.grpc.exchange import GrpcExchange
 
 
@@ -33,6 +34,13 @@ class CallWire(Wire):
     def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
         return self.exchange.post_messages(list(messages(frames)))
 
+    def wait_for_room(self) -> Awaitable[None] | None:
+        return self.exchange.wait_for_room()
+
+    @property
+    def idle_s(self) -> float | None:
+        return self.exchange.idle_s
+
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return message_from_json(frame, event_id.rpartition("-")[0])
 
@@ -41,6 +49,9 @@ class CallWire(Wire):
 
     async def until_left(self) -> None:
         await self.exchange.until_left()
+
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        return self.exchange.when_left(act)
 
 
 class GrpcWire(CallWire):
@@ -66,6 +77,12 @@ class GrpcWire(CallWire):
         assert isinstance(encoder, ProtoEncoder)
         return self.exchange.message_text_poster(encoder)
 
+    def direct_text(
+        self, encoder: Encoder | ProtoEncoder, most_texts: int, most_bytes: int
+    ) -> DirectText:
+        assert isinstance(encoder, ProtoEncoder)
+        return self.exchange.direct_text(encoder, most_texts, most_bytes)
+
     def keep(self, summary: Mapping[str, Any]) -> bool:
         self.exchange.summary = summary
         return True
@@ -77,17 +94,21 @@ class GrpcChannel(CallWire, Channel):
     __slots__ = ()
 
     def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
-        # The id is the first field of the message and the frame the second, so a serialized frame
-        # is appended as it is.
-        prefix = pb.ServerMessage(stream_id=encodable(stream_id)).SerializeToString()
+        prefix = _prefix(stream_id)
 
         def tag(frame: bytes, epoch: str = "") -> bytes:
-            data = b"%s\x12%s%s" % (prefix, _varint(len(frame)), frame)
+            data = b"%s%s%s" % (prefix, _varint(len(frame)), frame)
             if isinstance(frame, PrefixedFrame):
                 return PrefixedFrame.of(data, tuple(tag(before) for before in frame.before))
             return data if frame else b""
 
         return tag
+
+    def stream_direct_text(
+        self, stream_id: str, encoder: Encoder | ProtoEncoder, most_texts: int, most_bytes: int
+    ) -> DirectText:
+        assert isinstance(encoder, ProtoEncoder)
+        return self.exchange.direct_text(encoder, most_texts, most_bytes, _prefix(stream_id))
 
     def control_message(self, kind: str, stream_id: str | None = None, **fields: Any) -> bytes:
         message = pb.ServerMessage(stream_id=encodable(stream_id or ""))
@@ -105,6 +126,13 @@ class GrpcChannel(CallWire, Channel):
 
     def abandon_sends(self) -> None:
         self.exchange.abandon_posts()
+
+
+def _prefix(stream_id: str) -> bytes:
+    """How a message with a frame of that stream begins. The id is its first field and the frame the
+    second, so the length of the frame and the serialized frame follow."""
+    named: bytes = pb.ServerMessage(stream_id=encodable(stream_id)).SerializeToString()
+    return named + b"\x12"
 
 
 def _varint(number: int) -> bytes:

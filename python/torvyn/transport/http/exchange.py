@@ -124,14 +124,23 @@ class HttpExchange(ABC):
         """What remains to wait for after text that was sent in native code, if anything."""
         return None
 
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since something was sent, where the server below knows."""
+        return None
+
+    def abort_after(self, seconds: float) -> None:
+        """The response has ended: what the client has not read by then is dropped, where the server
+        below would keep it."""
+        return
+
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        """Calls it when the client has disconnected; False: only `until_left` tells."""
+        return False
+
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has disconnected."""
-
-    def when_left(self, act: Callable[[], None] | None) -> bool:
-        """Calls it when the client has disconnected, where the server below tells; False: wait for
-        `until_left`."""
-        return False
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         """Calls it when the client sends no more, where the server below tells. Such a client may

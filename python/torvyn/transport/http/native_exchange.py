@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
-from torvyn._native import DirectText, WireExchange
+from torvyn._native import DirectText, MessageEncoder, WireExchange
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.body_limit import BodyBudget
@@ -112,8 +112,19 @@ class NativeExchange(HttpExchange):
 
         return post
 
-    def direct_text(self, encoder: Encoder, most_texts: int, most_bytes: int) -> DirectText:
-        return DirectText(self._native, encoder, time.perf_counter(), most_texts, most_bytes)
+    def direct_text(
+        self,
+        encoder: Encoder | MessageEncoder,
+        most_texts: int,
+        most_bytes: int,
+        opening: bytes | None = None,
+    ) -> DirectText:
+        now_s = time.perf_counter()
+        return DirectText(self._native, encoder, now_s, most_texts, most_bytes, opening)
+
+    @property
+    def idle_s(self) -> float | None:
+        return self._native.idle_s
 
     def wait_for_room(self) -> Awaitable[None] | None:
         return None if self._native.has_room else self._wait_for_room()
@@ -141,16 +152,23 @@ class NativeExchange(HttpExchange):
         self._native.close(code, reason)
 
     async def until_left(self) -> None:
-        if not self._native.is_left:
+        if not self._is_left:
             if self._left is None:
                 self._left = asyncio.Event()
             await self._left.wait()
 
     def when_left(self, act: Callable[[], None] | None) -> bool:
         self._on_left = act
-        if act is not None and self._native.is_left:
-            self._loop.call_soon(self.leave)
+        if act is not None and self._is_left:
+            self._loop.call_soon(act)
         return True
+
+    @property
+    def _is_left(self) -> bool:
+        return self._native.is_left
+
+    def abort_after(self, seconds: float) -> None:
+        self._native.abort_after(seconds)
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self._on_half_closed = act

@@ -1,7 +1,7 @@
 """The application on its sockets.
 
 server           signals, start and shutdown
-hangup           SIGHUP: reloads the certificate and the audit file
+hangup           SIGHUP: reloads the certificate, the audit file and the flows
 sockets          listening sockets and their options
 native_listener  the native wire, on the loop of the application
 tls              certificates

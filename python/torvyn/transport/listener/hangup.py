@@ -1,4 +1,5 @@
-"""SIGHUP: reloads the certificate and the audit file, without touching open connections.
+"""SIGHUP: reloads the certificate, the audit file and the flows, without touching open
+connections. Answers that have begun go on as they are.
 
 A terminal that is closed sends the same signal. A server that was started in that terminal ends
 then, as it would without a handler.
@@ -13,6 +14,7 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from torvyn.errors import TorvynError
 from torvyn.machine.systemd_notify import notify
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ def reload_on_hangup(server: Server, on_terminal_closed: Callable[[], None]) -> 
             on_terminal_closed()
         else:
             reload(server)
+            # Linking imports code, so it does not happen on the loop.
+            asyncio.get_running_loop().run_in_executor(None, reload_flows, server)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
 
@@ -41,6 +45,17 @@ def reload(server: Server) -> None:
     if not problems:
         logger.info("reloaded the certificate and the audit file")
     notify(f"STATUS=serving at {server.url}" + ("; a reload failed, see the log" * bool(problems)))
+
+
+def reload_flows(server: Server) -> None:
+    try:
+        names = server.application.reload_flows()
+    except TorvynError as error:
+        for problem in error.diagnostics:
+            logger.error("%s; the server keeps what it has", problem.message)
+    else:
+        if names:
+            logger.info("reloaded the flows %s", ", ".join(names))
 
 
 def _has_terminal() -> bool:

@@ -10,7 +10,6 @@ import asyncio
 import gc
 import importlib
 import signal
-import socket
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -24,7 +23,7 @@ from torvyn.transport.grpc.packages import has_packages
 from torvyn.transport.listener import tls
 from torvyn.transport.listener.hangup import reload_on_hangup
 from torvyn.transport.listener.native_listener import NativeListener
-from torvyn.transport.listener.sockets import listen, listen_for_grpc
+from torvyn.transport.listener.sockets import address_of, listen, listen_for_grpc
 from torvyn.transport.workers.worker_signals import end_with_parent
 
 
@@ -36,7 +35,7 @@ class Server:
         settings = application.settings
         certificate = tls.certificate(settings)
         sock = listen(settings)
-        address = _address(sock)
+        address = address_of(sock)
         self.url = f"{'https' if certificate else 'http'}://{address}"
         self.port: int = sock.getsockname()[1]
         self._listener = NativeListener(application, sock, certificate)
@@ -46,7 +45,7 @@ class Server:
         if settings.grpc_port is not None:
             application.grpc.load()
             sock = listen_for_grpc(settings, settings.grpc_port)
-            self.grpc_address = _address(sock)
+            self.grpc_address = address_of(sock)
             self._grpc_listener = NativeListener(application, sock, certificate, is_for_grpc=True)
         application.connection_metrics = self._connection_metrics
 
@@ -104,11 +103,6 @@ class Server:
     async def wait_failed(self) -> None:
         """Returns, or raises, when the listener ends by itself."""
         await self._listener.wait_failed()
-
-
-def _address(sock: socket.socket) -> str:
-    host, port = sock.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def serve(

@@ -24,7 +24,7 @@ def listen(settings: ServerSettings) -> socket.socket:
 
 def listen_for_grpc(settings: ServerSettings, port: int) -> socket.socket:
     """As `listen`, on another port."""
-    sock = bind(settings, port, flag="--grpc-port")
+    sock = bind(settings, port, is_shared=not settings.share.is_whole, flag="--grpc-port")
     sock.listen(BACKLOG)
     return sock
 
@@ -52,6 +52,11 @@ def bind(
             hint=f"choose another port with `{flag}`; 0 takes any free port",
         ) from error
     return sock
+
+
+def address_of(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def set_socket_options(sock: socket.socket, settings: ServerSettings) -> None:

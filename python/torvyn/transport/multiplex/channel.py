@@ -21,6 +21,7 @@ from torvyn.transport.rejection import Rejection
 from torvyn.transport.wire import Wire
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.proto_encoder import ProtoEncoder
 
 
@@ -49,6 +50,12 @@ class Channel(Wire):
 
         return post
 
+    def stream_direct_text(
+        self, stream_id: str, encoder: Encoder | ProtoEncoder, most_texts: int, most_bytes: int
+    ) -> DirectText | None:
+        """`direct_text` of that stream."""
+        return None
+
     @abstractmethod
     def control_message(self, kind: str, stream_id: str | None = None, **fields: Any) -> bytes:
         """A message that is not a frame of an answer: `heartbeat`, `pong`, `refused`."""
@@ -63,6 +70,7 @@ class ChannelStream(Wire):
         "_channel",
         "_credit",
         "_credit_timeout_s",
+        "_direct",
         "_epoch",
         "_granted",
         "_has_begun",
@@ -111,6 +119,7 @@ class ChannelStream(Wire):
         self._granted: asyncio.Event | None = None
         """Set while it waits for credit."""
         self._left = asyncio.Event()
+        self._direct: DirectText | None = None
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder | ProtoEncoder:
         self._epoch = identity.get("epoch", "")
@@ -132,6 +141,19 @@ class ChannelStream(Wire):
 
         return post
 
+    def direct_text(
+        self, encoder: Encoder | ProtoEncoder, most_texts: int, most_bytes: int
+    ) -> DirectText | None:
+        if not self._has_begun or self._left.is_set() or self._credit is not None:
+            return None
+        limits = (most_texts, most_bytes)
+        self._direct = self._channel.stream_direct_text(self.stream_id, encoder, *limits)
+        return self._direct
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        rest = self._channel.wait_for_room()
+        return None if rest is None else self._sender.wait_for(rest)
+
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return self._channel.encode_stored(frame, event_id)
 
@@ -152,6 +174,8 @@ class ChannelStream(Wire):
     def leave(self) -> None:
         """The client no longer reads this stream; other streams of the channel continue."""
         self._left.set()
+        if self._direct is not None:
+            self._direct.drop()
         self.hurry()
 
     def grant(self, frames: int) -> None:

@@ -2,6 +2,7 @@
 
 registry      the sessions, and how long they are kept
 session       one session
+memory        how much sessions keep
 frame_buffer  the last frames of a session
 subscriber    a connection that reads a session
 observer_tap  frames for observers

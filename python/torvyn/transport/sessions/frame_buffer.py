@@ -32,6 +32,11 @@ class FrameBuffer:
         """The number of the next frame to be added."""
         return 0 if self.start is None else self.first + len(self._frames)
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of the frames after the start."""
+        return self._bytes
+
     def bytes_from(self, seq: int) -> int:
         """The size of the frames from that number on."""
         at = max(0, seq - self.first)

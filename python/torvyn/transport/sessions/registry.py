@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import Caller
@@ -15,15 +15,16 @@ from torvyn.transport.answer_stream import AnswerStream
 from torvyn.transport.http.exchange import ID
 from torvyn.transport.rejection import (
     Rejection,
-    busy,
     client_error,
+    session_memory_full,
     shutting_down,
+    too_many_sessions,
     unknown_stream,
 )
+from torvyn.transport.sessions.memory import SessionMemory
 from torvyn.transport.sessions.revival import error_frames, replayed, to_stored
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import SessionStore
-from torvyn.transport.settings import KiB
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer import Answer
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from torvyn.transport.settings import ServerSettings
 
 logger = logging.getLogger("torvyn.transport")
-
-_WHOLE_SHARES: Final = 32
-"""How many sessions may keep `session_bytes`; among more, each keeps less."""
-_LEAST_BYTES: Final = 4 * KiB
 
 
 class SessionRegistry:
@@ -63,8 +60,7 @@ class SessionRegistry:
         self._expiry_timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_cleaned = False
-        self._trimmed = 0
-        """How many sessions there were when all of them were trimmed."""
+        self._memory = SessionMemory(settings)
         self.resumed = 0
         """How often a client resumed a session."""
 
@@ -82,7 +78,7 @@ class SessionRegistry:
         """A session whose answer runs. Raises a rejection."""
         name, service = self._services.find(request.flow)
         answer = service.generate(request.input, **request.options)
-        self._evict_if_full(caller)
+        self._make_room(caller)
         limit_bytes = self._settings.session_bytes
         session = Session(answer.request_id, caller, name, secrets.token_hex(4), limit_bytes)
         self._add(session)
@@ -207,21 +203,14 @@ class SessionRegistry:
     def _add(self, session: Session) -> None:
         self._sessions[session.id] = session
         session.on_idle = self._expire_later
-        session.share_bytes = self._share_bytes
-        # Not for each new one: their shares shrink by a little only.
-        if len(self._sessions) > 1.25 * max(_WHOLE_SHARES, self._trimmed):
-            self._trimmed = len(self._sessions)
+        session.share_bytes = self._memory.share_bytes
+        if self._memory.plan(len(self._sessions)):
             for each in self._sessions.values():
                 each.trim()
 
-    def _share_bytes(self) -> int:
-        """What each session may keep: all of them together have as much as a few whole ones."""
-        whole = self._settings.session_bytes
-        return min(whole, max(_LEAST_BYTES, _WHOLE_SHARES * whole // max(1, len(self._sessions))))
-
     def _remove(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
-        self._trimmed = min(self._trimmed, len(self._sessions))
+        self._memory.plan(len(self._sessions))
         # The rest of the answer goes to observers, and is not stored.
         session.store = None
         if (call := self._running.calls.get(session.id)) is not None:
@@ -244,17 +233,25 @@ class SessionRegistry:
         if session.client is None:
             self._evict(session)
 
-    def _evict_if_full(self, caller: Caller) -> None:
-        """Evicts the oldest session that has ended, of the caller's tenant if it has one. Raises a
-        rejection if none has ended."""
-        if len(self._sessions) < self._settings.max_sessions:
-            return
-        ended = [one for one in self._sessions.values() if one.is_over and one.client is None]
-        if not ended:
-            raise busy()
-        # A tenant with many sessions loses its own first.
-        own = (one for one in ended if one.caller.tenant == caller.tenant)
-        self._evict(next(own, ended[0]))
+    def _make_room(self, caller: Caller) -> None:
+        """Evicts the oldest sessions that have ended, those of the caller's tenant first. Raises a
+        rejection if too few have ended."""
+        while (problem := self._problem()) is not None:
+            ended = [one for one in self._sessions.values() if one.is_over and one.client is None]
+            if not ended:
+                raise problem
+            # A tenant with many sessions loses its own first.
+            own = (one for one in ended if one.caller.tenant == caller.tenant)
+            self._evict(next(own, ended[0]))
+
+    def _problem(self) -> Rejection | None:
+        """Why there cannot be another session."""
+        if len(self._sessions) >= self._settings.max_sessions:
+            return too_many_sessions(self._settings.max_sessions)
+        limit_bytes = self._memory.limit_bytes
+        # Shares keep it below, except for frames that clients have not been sent.
+        is_full = sum(one.buffer.size_bytes for one in self._sessions.values()) >= limit_bytes
+        return session_memory_full(limit_bytes) if is_full else None
 
     def _evict(self, session: Session) -> None:
         """Deletes it from memory at once, so that no client resumes it, and from the store soon."""

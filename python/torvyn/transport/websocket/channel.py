@@ -10,6 +10,7 @@ from torvyn.transport.http.exchange import TextPoster
 from torvyn.transport.multiplex.channel import Channel
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.proto_encoder import ProtoEncoder
     from torvyn.transport.websocket.socket import WebSocket
 
@@ -50,6 +51,21 @@ class SocketChannel(Channel):
     def stream_text_poster(self, stream_id: str, encoder: Encoder | ProtoEncoder) -> TextPoster:
         assert isinstance(encoder, Encoder)
         return self._socket.text_poster(encoder, _opening(stream_id))
+
+    def stream_direct_text(
+        self, stream_id: str, encoder: Encoder | ProtoEncoder, most_texts: int, most_bytes: int
+    ) -> DirectText | None:
+        assert isinstance(encoder, Encoder)
+        return self._socket.direct_text(encoder, _opening(stream_id), most_texts, most_bytes)
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        rest: Awaitable[None] | None = self._socket.exchange.wait_for_room()
+        return rest
+
+    @property
+    def idle_s(self) -> float | None:
+        idle_s: float | None = self._socket.exchange.idle_s
+        return idle_s
 
     def control_message(self, kind: str, stream_id: str | None = None, **fields: Any) -> bytes:
         stream = {} if stream_id is None else {"stream_id": stream_id}

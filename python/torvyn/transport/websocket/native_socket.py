@@ -14,6 +14,7 @@ from torvyn.transport.rejection import Rejection
 from torvyn.transport.websocket.socket import WebSocket
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.encoder import Encoder
 
 VERSION: Final = "13"
@@ -64,6 +65,11 @@ class NativeSocket(WebSocket[NativeExchange]):
 
     def text_poster(self, encoder: Encoder, opening: bytes) -> TextPoster:
         return self.exchange.text_poster(encoder, opening)
+
+    def direct_text(
+        self, encoder: Encoder, opening: bytes, most_texts: int, most_bytes: int
+    ) -> DirectText:
+        return self.exchange.direct_text(encoder, most_texts, most_bytes, opening)
 
     def abandon_sends(self) -> None:
         self.exchange.has_room()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from torvyn.transport.http.exchange import HttpExchange, TextPoster
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.encoder import Encoder
     from torvyn.transport.http.native_exchange import MessagesEnd
 
@@ -65,6 +66,12 @@ class WebSocket(ABC, Generic[Exchange]):
             return self.post(opening + frame[1:]) if frame else None
 
         return post
+
+    def direct_text(
+        self, encoder: Encoder, opening: bytes, most_texts: int, most_bytes: int
+    ) -> DirectText | None:
+        """`HttpExchange.direct_text`, with that opening."""
+        return None
 
     @abstractmethod
     def abandon_sends(self) -> None:

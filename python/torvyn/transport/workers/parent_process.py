@@ -1,7 +1,7 @@
 """The parent of several workers: it starts them, restarts those that end, and forwards signals.
 
-It serves nothing itself. It binds the port without listening, so that the port is known before the
-first worker listens and stays theirs while one is started again. It is ready when all of them are.
+It serves nothing itself. It binds the ports without listening, so that they are known before the
+first worker listens and stay theirs while one is started again. It is ready when all of them are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from torvyn.concurrency.signals import SignalHandler
 from torvyn.machine.systemd_notify import notify, watchdog_interval_s
-from torvyn.transport.listener.sockets import bind
+from torvyn.transport.listener.sockets import address_of, bind
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.workers.share import Share
 from torvyn.transport.workers.worker_process import WorkerProcess
@@ -29,16 +29,23 @@ def run_workers(
     command: Sequence[str],
     count: int,
     settings: ServerSettings,
-    on_ready: Callable[[str, list[int]], None],
+    on_ready: Callable[[str, str | None, list[int]], None],
     on_stopping: Callable[[], None],
 ) -> tuple[int, int]:
     """Runs workers of that command until a signal ends them. Returns the number of the signal and
-    0; or 0 and the status of a worker that could not start. `on_ready` gets the URL and the
-    processes."""
-    with bind(settings, settings.port, is_shared=True) as reserved, _folder() as folder:
-        port = reserved.getsockname()[1]
-        parent = ParentProcess(count, settings, port, on_ready, on_stopping)
-        return asyncio.run(parent.run([*command, "--port", str(port)], folder))
+    0; or 0 and the status of a worker that could not start. `on_ready` gets the URL, the address of
+    gRPC if it has a port of its own, and the processes."""
+    with contextlib.ExitStack() as stack:
+        reserved = [stack.enter_context(bind(settings, settings.port, is_shared=True))]
+        words = [*command, "--port", str(reserved[0].getsockname()[1])]
+        if settings.grpc_port is not None:
+            flag = "--grpc-port"
+            sock = bind(settings, settings.grpc_port, is_shared=True, flag=flag)
+            reserved.append(stack.enter_context(sock))
+            words += [flag, str(sock.getsockname()[1])]
+        addresses = [address_of(sock) for sock in reserved]
+        parent = ParentProcess(count, settings, addresses, on_ready, on_stopping)
+        return asyncio.run(parent.run(words, stack.enter_context(_folder())))
 
 
 @contextlib.contextmanager
@@ -52,16 +59,16 @@ class ParentProcess:
         self,
         count: int,
         settings: ServerSettings,
-        port: int,
-        on_ready: Callable[[str, list[int]], None],
+        addresses: Sequence[str],
+        on_ready: Callable[[str, str | None, list[int]], None],
         on_stopping: Callable[[], None],
     ) -> None:
         self._count = count
         self._settings = settings
         self._on_ready = on_ready
         self._on_stopping = on_stopping
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        self._url = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
+        self._url = f"{'https' if settings.tls_cert else 'http'}://{addresses[0]}"
+        self._grpc_address = addresses[1] if len(addresses) > 1 else None
         self._workers: list[WorkerProcess] = []
         self._was_ready = False
         self._signal = 0
@@ -89,7 +96,8 @@ class ParentProcess:
         ready = sum(worker.is_ready for worker in self._workers)
         if ready == self._count and not self._was_ready:
             self._was_ready = True
-            self._on_ready(self._url, [worker.pid or 0 for worker in self._workers])
+            pids = [worker.pid or 0 for worker in self._workers]
+            self._on_ready(self._url, self._grpc_address, pids)
             notify("READY=1")
         if not self._signal:
             notify(f"STATUS={ready} of {self._count} workers serve at {self._url}")

@@ -77,13 +77,10 @@ def divided(settings: ServerSettings, share: Share) -> ServerSettings:
 
 def check_shareable(settings: ServerSettings) -> None:
     """Raises if several workers cannot serve with these settings."""
-    for name, value, why in (
-        ("session_store", settings.session_store, "a session belongs to one process"),
-        ("grpc_port", settings.grpc_port, "the port of gRPC cannot be shared"),
-    ):
-        if value is not None:
-            raise UsageError(
-                "transport.workers-refused",
-                f"`{name}` is set, and several workers cannot serve it: {why}",
-                hint=f"remove `{name}` from `[serve]`, or run one worker",
-            )
+    if settings.session_store is not None:
+        raise UsageError(
+            "transport.workers-refused",
+            "`session_store` is set, and several workers cannot serve it: a session belongs to one "
+            "process",
+            hint="remove `session_store` from `[serve]`, or run one worker",
+        )

@@ -1,0 +1,162 @@
+"""Logins for registries, from where docker, podman and oras keep them.
+
+`config.json` in `$DOCKER_CONFIG` or `~/.docker`, then podman's `auth.json`: `credHelpers` for a
+host, `auths`, and `credsStore` for all hosts. A helper is the program `docker-credential-NAME`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from torvyn.errors import MissingError
+
+HELPER_S: Final = 30.0
+LIMIT_BYTES: Final = 4 * 1024 * 1024
+_DOCKER_HUB: Final = "https://index.docker.io/v1/"
+_TOKEN_USER: Final = "<token>"
+"""What helpers answer as the user name if the secret is a refresh token."""
+_HELPER_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    username: str = ""
+    password: str = field(default="", repr=False)
+    refresh_token: str = field(default="", repr=False)
+
+    @property
+    def basic(self) -> str:
+        """The value of the header `Authorization`."""
+        return f"Basic {base64.b64encode(f'{self.username}:{self.password}'.encode()).decode()}"
+
+
+async def find_login(host: str, environ: Mapping[str, str] | None = None) -> Login | None:
+    """The login for a host (with its port), or None. Raises `artifact.credentials-unusable` if a
+    file or a helper that should have it does not work."""
+    environ = os.environ if environ is None else environ
+    for path in _files(environ):
+        if not path.exists():
+            continue
+        record = _read(path)
+        names = _names(host)
+        helpers = record.get("credHelpers") or {}
+        helper = next((helpers[name] for name in names if name in helpers), None)
+        if helper is not None:
+            return await _ask_helper(str(helper), host, path, environ)
+        auths = record.get("auths") or {}
+        entry = next((auths[name] for name in names if auths.get(name)), None)
+        if entry:
+            return _login(entry, path, host)
+        if store := record.get("credsStore"):
+            login = await _ask_helper(str(store), host, path, environ)
+            if login is not None:
+                return login
+    return None
+
+
+def _files(environ: Mapping[str, str]) -> Iterator[Path]:
+    if folder := environ.get("DOCKER_CONFIG"):
+        yield Path(folder, "config.json")
+        return
+    if home := environ.get("HOME"):
+        yield Path(home, ".docker", "config.json")
+    if runtime := environ.get("XDG_RUNTIME_DIR"):
+        yield Path(runtime, "containers", "auth.json")
+
+
+def _names(host: str) -> tuple[str, ...]:
+    """How files name a host. They never match a part of it."""
+    names = (host, f"https://{host}", f"https://{host}/", f"http://{host}")
+    return (*names, _DOCKER_HUB) if host in ("docker.io", "registry-1.docker.io") else names
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            record = json.loads(file.read(LIMIT_BYTES))
+    except OSError as error:
+        raise _unusable(path, f"it cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise _unusable(path, "it is not JSON") from None
+    tables = ("auths", "credHelpers")
+    if not isinstance(record, dict) or not all(
+        isinstance(record.get(table) or {}, dict) for table in tables
+    ):
+        raise _unusable(path, "it does not have the form of docker's config.json")
+    return record
+
+
+def _login(entry: object, path: Path, host: str) -> Login | None:
+    if not isinstance(entry, dict):
+        raise _unusable(path, f"the login for {host} is not a table")
+    token = entry.get("identitytoken")
+    if isinstance(token, str) and token:
+        return Login(refresh_token=token)
+    username, password = entry.get("username"), entry.get("password")
+    if isinstance(username, str) and isinstance(password, str):
+        return Login(username, password)
+    try:
+        text = base64.b64decode(entry.get("auth") or "", validate=True).decode()
+    except (ValueError, TypeError):
+        raise _unusable(path, f"the login for {host} is not base64") from None
+    username, colon, password = text.partition(":")
+    return Login(username, password.rstrip("\0")) if colon else None
+
+
+async def _ask_helper(name: str, host: str, path: Path, environ: Mapping[str, str]) -> Login | None:
+    """The helper's answer; None if it has no login for the host."""
+    if not _HELPER_NAME.fullmatch(name):
+        raise _unusable(path, f"`{name}` is not the name of a credential helper")
+    program = f"docker-credential-{name}"
+    server = _DOCKER_HUB if host in ("docker.io", "registry-1.docker.io") else host
+    status, output = await _run(program, server, path, environ)
+    if status != 0:
+        # The protocol has no code for this, only these words.
+        if "credentials not found" in output:
+            return None
+        raise _unusable(path, f"{program} failed: {output.strip()[:200] or f'status {status}'}")
+    try:
+        answer = json.loads(output)
+        username, secret = str(answer["Username"]), str(answer["Secret"])
+    except (ValueError, KeyError, TypeError):
+        raise _unusable(path, f"{program} did not answer with a login") from None
+    if username == _TOKEN_USER:
+        return Login(refresh_token=secret)
+    return Login(username, secret)
+
+
+async def _run(
+    program: str, server: str, path: Path, environ: Mapping[str, str]
+) -> tuple[int, str]:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            "get",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=dict(environ),
+        )
+    except OSError as error:
+        raise _unusable(path, f"{program} cannot be started: {error.strerror}") from None
+    try:
+        async with asyncio.timeout(HELPER_S):
+            output, _ = await process.communicate(server.encode())
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise _unusable(path, f"{program} did not answer within {HELPER_S:g} s") from None
+    return process.returncode or 0, output.decode(errors="replace")
+
+
+def _unusable(path: Path, problem: str) -> MissingError:
+    message = f"the credentials in {path} cannot be used: {problem}"
+    hint = "log in again with `docker login`, `podman login` or `regctl registry login`"
+    return MissingError("artifact.credentials-unusable", message, hint=hint)

@@ -1,0 +1,83 @@
+"""Responses of a registry: bodies within limits, and errors for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from torvyn.artifact.failures import too_large
+from torvyn.errors import MissingError, TorvynError
+from torvyn.text.control_characters import escape_controls
+
+if TYPE_CHECKING:
+    import aiohttp
+
+SMALL_BODY_BYTES: Final = 64 * 1024
+"""Of errors and tokens."""
+RETRIED: Final = (408, 429, 500, 502, 503, 504)
+_MAX_DETAIL: Final = 200
+
+
+class Retry(Exception):
+    """A failure that may pass. Carries the error for when it does not."""
+
+    def __init__(self, error: TorvynError, after_s: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.after_s = after_s
+
+
+async def read_body(response: aiohttp.ClientResponse, limit_bytes: int, what: str) -> bytes:
+    """The whole body. Raises as soon as it is longer than the limit."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > limit_bytes:
+            response.close()
+            raise too_large(f"{what} has more than {limit_bytes} bytes")
+    return bytes(body)
+
+
+async def failure_of(response: aiohttp.ClientResponse, host: str, what: str) -> TorvynError | Retry:
+    """The error for a response that is none of the expected ones; `what` was asked for."""
+    try:
+        body = await read_body(response, SMALL_BODY_BYTES, "an error")
+    except TorvynError:
+        body = b""
+    return failure(response.status, response.headers, body, host, what)
+
+
+def failure(
+    status: int, headers: Mapping[str, str], body: bytes, host: str, what: str
+) -> TorvynError | Retry:
+    detail = _detail(body)
+    if status in (401, 403):
+        message = f"{host} denied access to {what}{detail}"
+        hint = f"log in with `docker login {host}`, or ask for access"
+        return MissingError("artifact.registry-denied", message, hint=hint)
+    message = f"{host} answered status {status} to {what}{detail}"
+    error = MissingError("artifact.registry-failed", message)
+    return Retry(error, _retry_after_s(headers)) if status in RETRIED else error
+
+
+def unreachable(host: str, error: BaseException) -> MissingError:
+    reason = escape_controls((str(error) or type(error).__name__)[:_MAX_DETAIL])
+    hint = "check the name and the network; `--offline` uses what was fetched before"
+    message = f"cannot reach {host}: {reason}"
+    return MissingError("artifact.registry-unreachable", message, hint=hint)
+
+
+def _detail(body: bytes) -> str:
+    """What the registry says about its error; empty if it says nothing useful."""
+    try:
+        first = json.loads(body)["errors"][0]
+        text = " ".join(str(first.get(key) or "") for key in ("code", "message")).strip()
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return ""
+    return f": {escape_controls(text[:_MAX_DETAIL])}" if text else ""
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

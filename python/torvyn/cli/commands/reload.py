@@ -1,0 +1,140 @@
+"""`torvyn reload`: brings a running flow up to date with its files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.screen import Screen
+from torvyn.errors import Diagnostic, FlowError, Location, UsageError
+
+EXAMPLE = """\
+torvyn reload
+torvyn reload main --dry-run
+torvyn reload 4711 --yes --format json"""
+
+
+@make_command("reload", example=EXAMPLE)
+@click.argument("target", required=False, metavar="[FLOW|PID]")
+@click.option("--dry-run", is_flag=True, help="Show what has changed, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--discard-state",
+    is_flag=True,
+    help="Let the new components start without the states of the old ones.",
+)
+def command(
+    screen: Screen, target: str | None, dry_run: bool, yes: bool, discard_state: bool
+) -> int:
+    """Bring a running flow up to date with its files.
+
+    Reads the manifest and the components of a flow that `torvyn run` runs, shows what has changed,
+    and exchanges the components of these nodes between two elements: nothing is lost or repeated,
+    and the flow goes on. A component that fails after that is exchanged for the old one again.
+    If the graph of a flow with `disk` edges or checkpoints has changed, its state is saved, and the
+    new flow continues there. Other flows with a new graph need a restart.
+    """
+    path, flow = _find(target)
+    difference = _ask(path, "difference")
+    _show_difference(screen, flow, difference)
+    if dry_run or not (difference["nodes"] or difference["graph"]):
+        if screen.is_json:
+            screen.document({"flow": flow, "difference": difference, "swaps": []})
+        return 0
+    _raise_refusals(flow, difference)
+    if not yes and not _is_wanted(screen):
+        return 0
+    token = difference["token"]
+    answer = _ask(path, "reload", token=token, discard_state=discard_state)
+    swaps: list[dict[str, Any]] = answer["swaps"]
+    if screen.is_json:
+        restarted_ms = answer.get("restarted_ms")
+        fields = {"difference": difference, "swaps": swaps, "restarted_ms": restarted_ms}
+        screen.document({"flow": flow, **fields})
+    for swap in swaps:
+        state = {"restored": "its state was kept", "empty": "its state was discarded"}
+        what = state.get(swap["state"], "it has no state")
+        screen.info(f"[torvyn] {swap['node']}: paused for {swap['pause_ms']:.2f} ms; {what}")
+    _raise_errors(answer)
+    if "restarted_ms" in answer:
+        screen.info(f"[torvyn] The new graph runs; it took {answer['restarted_ms']:.0f} ms.")
+    return 0
+
+
+def _is_wanted(screen: Screen) -> bool:
+    if screen.is_json or not sys.stdin.isatty():
+        hint = "`--dry-run` shows the changes"
+        raise UsageError("cli.missing-argument", "nobody can be asked; add `--yes`", hint=hint)
+    return click.confirm("Exchange them?", err=True)
+
+
+def _find(target: str | None) -> tuple[Path, str]:
+    """The control socket of the flow that is meant, and its name."""
+    from torvyn.cli.supervision.running_flows import control_socket_of, running_flows
+
+    found = running_flows()
+    names = ", ".join(f"{each['flow']} ({each['pid']})" for each in found)
+    if target is not None:
+        found = [each for each in found if target in (each["flow"], str(each["pid"]))]
+    hint = f"the running flows are {names}" if names else "start one with `torvyn run`"
+    if not found:
+        which = f"`{target}`" if target else "of yours"
+        raise UsageError("cli.flow-unknown", f"no flow {which} is running", hint=hint)
+    if len(found) > 1:
+        which = f"are named `{target}`" if target else "are running"
+        message = f"{len(found)} flows {which}; say which one"
+        raise UsageError("cli.flow-unknown", message, hint=f"give its process: {names}")
+    return control_socket_of(found[0]["pid"]), found[0]["flow"]
+
+
+def _ask(path: Path, name: str, **fields: Any) -> dict[str, Any]:
+    from torvyn.cli.supervision.control_socket import request
+
+    try:
+        answer = request(path, name, **fields)
+    except (OSError, ValueError) as error:
+        message = f"the flow does not answer: {error}"
+        hint = "only flows that `torvyn run` runs from a manifest can be reloaded"
+        raise FlowError("cli.reload-failed", message, hint=hint) from error
+    if "swaps" not in answer:
+        _raise_errors(answer)
+    return answer
+
+
+def _raise_errors(answer: dict[str, Any]) -> None:
+    """Raises what the other process reported."""
+    errors = answer.get("errors", [])
+    if errors:
+        raise FlowError.of([_diagnostic(each) for each in errors])
+
+
+def _diagnostic(fields: dict[str, Any]) -> Diagnostic:
+    place = fields.get("location")
+    location = None if place is None else Location(**place)
+    return Diagnostic(fields["code"], fields["message"], location, fields.get("hint"))
+
+
+def _raise_refusals(flow: str, difference: dict[str, Any]) -> None:
+    if difference["graph"]:
+        from torvyn.reactor.swap.plan_difference import refuse_graph
+
+        refuse_graph(flow, difference["graph"], difference["lost"])
+        return
+    for change in difference["nodes"]:
+        if change["refused"]:
+            raise FlowError("swap.unfit", change["refused"], hint="restart the flow")
+
+
+def _show_difference(screen: Screen, flow: str, difference: dict[str, Any]) -> None:
+    if not (difference["nodes"] or difference["graph"]):
+        screen.info(f"[torvyn] Flow '{flow}' is up to date.")
+    elif not screen.is_json:
+        lines = [f"  {each['node']}: {', '.join(each['changed'])}" for each in difference["nodes"]]
+        lines += [f"  {each}" for each in difference["graph"]]
+        screen.data("\n".join([f"Changes of flow '{flow}':", *lines]) + "\n")
+    for name in difference["later"]:
+        screen.info(f"[torvyn] `{name}` has changed too: it applies when the flow starts again.")

@@ -1,0 +1,294 @@
+"""`torvyn deploy channel`: signs and publishes channels, for release engineers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.command_group import command_group
+from torvyn.cli.screen import Screen
+from torvyn.cli.target import pairs
+from torvyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from torvyn.artifact.signature.keys import SigningKey
+    from torvyn.edge.channel import ArtifactEntry, ChannelDocument, Publication
+
+EPILOG = """\b
+Examples:
+  torvyn deploy channel sign channel.json --artifact gateway=./dist --key release
+  torvyn deploy channel verify channel.json --key release.pub
+"""
+
+SIGN_EXAMPLE = """\
+torvyn deploy channel sign channel.json --artifact gateway=oci:./dist:1.2.0 --key release
+torvyn deploy channel sign channel.json --artifact gateway=./dist --key release --rollout 10"""
+
+file_argument = click.argument("file", metavar="FILE")
+key_option = click.option(
+    "--key", "keys", multiple=True, required=True, metavar="FILE", help="A private key. Repeatable."
+)
+passphrase_option = click.option(
+    "--passphrase-file", metavar="FILE", help="A file with the passphrase of the keys."
+)
+
+
+@command_group("channel", epilog=EPILOG)
+def command() -> None:
+    """Sign the channel that deployments follow.
+
+    A channel is one file: a signed document with the digests of all artifacts, and all changes of
+    its keys. Put it next to the layout on a stick or a web server.
+    """
+
+
+@make_command("sign", example=SIGN_EXAMPLE)
+@file_argument
+@click.option(
+    "--artifact",
+    "artifacts",
+    multiple=True,
+    required=True,
+    metavar="NAME=LAYOUT",
+    help="An artifact of the channel. Repeatable.",
+)
+@key_option
+@passphrase_option
+@click.option("--channel", metavar="NAME", help="The name of a new channel; by default stable.")
+@click.option("--version", type=click.IntRange(min=1), metavar="N", help="By default the next one.")
+@click.option("--min-version", type=click.IntRange(min=0), metavar="N", help="Bar earlier ones.")
+@click.option("--expires", metavar="DAYS", type=click.IntRange(min=1), help="After so many days.")
+@click.option(
+    "--rollout",
+    default=100,
+    show_default=True,
+    type=click.IntRange(0, 100),
+    metavar="PERCENT",
+    help="The share of the devices that take it.",
+)
+@click.option("--salt", default="", metavar="TEXT", help="Another salt chooses other devices.")
+@click.option("--torvyn", default="", metavar="VERSIONS", help="Such as `>=0.3`.")
+def sign(screen: Screen, file: str, artifacts: tuple[str, ...], **options: Any) -> int:
+    """Sign the next version of a channel.
+
+    FILE is created, or replaced by its next version. Its layouts must be where the devices find
+    the file.
+    """
+    from torvyn.edge.channel import ChannelDocument, Rollout
+    from torvyn.edge.channel.signing import publish
+
+    path = Path(file)
+    before = _read(path) if path.exists() else None
+    earlier = None if before is None else ChannelDocument.parse(before.document.payload)
+    entries = [
+        _entry(name, text, options["torvyn"])
+        for name, text in pairs(artifacts, "--artifact", "NAME=LAYOUT").items()
+    ]
+    issued_s = int(time.time())
+    days = options["expires"]
+    document = ChannelDocument(
+        channel=options["channel"] or (earlier.channel if earlier else "stable"),
+        version=options["version"] or (earlier.version + 1 if earlier else 1),
+        issued_s=issued_s,
+        artifacts=tuple(entries),
+        expires_s=None if days is None else issued_s + days * 86_400,
+        min_version=_min_version(options["min_version"], earlier),
+        rollout=Rollout(options["rollout"], options["salt"]),
+    )
+    # What is written must be what devices can read.
+    document = ChannelDocument.parse(document.serialize())
+    keys = _signing_keys(options["keys"], options["passphrase_file"])
+    return _write(screen, path, publish(document, keys, before))
+
+
+@make_command("countersign", example="torvyn deploy channel countersign channel.json --key second")
+@file_argument
+@key_option
+@passphrase_option
+def countersign(
+    screen: Screen, file: str, keys: tuple[str, ...], passphrase_file: str | None
+) -> int:
+    """Add the signature of another person.
+
+    For channels whose devices want more than one signature.
+    """
+    from torvyn.edge.channel.signing import countersign as add_signature
+
+    publication = _read(Path(file))
+    for key in _signing_keys(keys, passphrase_file):
+        publication = add_signature(publication, key)
+    return _write(screen, Path(file), publication)
+
+
+@make_command(
+    "rotate", example="torvyn deploy channel rotate channel.json --key release --new-key next"
+)
+@file_argument
+@key_option
+@click.option(
+    "--new-key",
+    "new_keys",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="A new private key. Repeatable.",
+)
+@click.option(
+    "--threshold",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many of the new keys must sign.",
+)
+@passphrase_option
+def rotate(
+    screen: Screen,
+    file: str,
+    keys: tuple[str, ...],
+    new_keys: tuple[str, ...],
+    threshold: int,
+    passphrase_file: str | None,
+) -> int:
+    """Change the keys of a channel.
+
+    The old and the new keys sign the change; the document is signed again, as the next version,
+    by the new keys. From then on the old keys are worthless.
+    """
+    from torvyn.edge.channel.signing import rotate as change_keys
+
+    old, new = (_signing_keys(names, passphrase_file) for names in (keys, new_keys))
+    if threshold > len(new):
+        message = f"`--threshold`: {threshold} of {len(new)} keys is not a threshold"
+        raise UsageError("cli.bad-value", message)
+    before = _read(Path(file))
+    issued_s = int(time.time())
+    rotated = change_keys(before, old, new, threshold=threshold, issued_s=issued_s)
+    return _write(screen, Path(file), rotated)
+
+
+@make_command(
+    "push",
+    example="torvyn deploy channel push channel.json oci://registry.example.com/gateway:stable",
+)
+@file_argument
+@click.argument("target", metavar="REFERENCE")
+def push(screen: Screen, file: str, target: str) -> int:
+    """Publish a channel to a registry, under a tag that moves.
+
+    Publish its artifacts to the same repository first: `torvyn publish`.
+    """
+    from torvyn.artifact.reference import Reference
+    from torvyn.edge.channel import ChannelDocument
+    from torvyn.edge.update.registry_source import push_channel
+
+    data = _read_bytes(Path(file))
+    document = ChannelDocument.parse(_read(Path(file)).document.payload)
+    push_channel(data, Reference.parse(target))
+    return _show(screen, document, f"is published as {target}")
+
+
+@make_command("verify", example="torvyn deploy channel verify channel.json --key release.pub")
+@file_argument
+@click.option(
+    "--key", "keys", multiple=True, required=True, metavar="FILE", help="A public key. Repeatable."
+)
+@click.option("--threshold", default=1, show_default=True, type=click.IntRange(min=1), metavar="N")
+@click.option("--channel", default="stable", show_default=True, metavar="NAME")
+def verify(screen: Screen, file: str, keys: tuple[str, ...], threshold: int, channel: str) -> int:
+    """Verify a channel as a device would that sees it for the first time."""
+    from torvyn.artifact.signature.keys import PublicKey
+    from torvyn.edge.channel import ChannelTrust, accept
+    from torvyn.edge.channel.publication import KeySet
+
+    known = KeySet(tuple(PublicKey.read(path) for path in keys), threshold)
+    trust = ChannelTrust(channel, known)
+    document, _ = accept(_read_bytes(Path(file)), trust, time.time())
+    return _show(screen, document, "is signed by the keys that you trust")
+
+
+@make_command("show", example="torvyn deploy channel show channel.json")
+@file_argument
+def show(screen: Screen, file: str) -> int:
+    """Show what a channel says, without verifying it."""
+    from torvyn.edge.channel import ChannelDocument
+
+    document = ChannelDocument.parse(_read(Path(file)).document.payload)
+    return _show(screen, document, "was not verified")
+
+
+for subcommand in (sign, countersign, rotate, push, show, verify):
+    command.add_command(subcommand)
+
+
+def _entry(name: str, text: str, torvyn: str) -> ArtifactEntry:
+    from torvyn.artifact.prepare import locate
+    from torvyn.edge.channel import ArtifactEntry
+    from torvyn.edge.channel.requirement import Requirement
+    from torvyn.edge.update.download import total_bytes
+
+    layout, descriptor = locate(text)
+    try:
+        requirement = Requirement.parse(torvyn)
+    except ValueError as error:
+        raise UsageError("cli.bad-value", f"`--torvyn`: {error}") from None
+    size = total_bytes(layout.read(descriptor))
+    return ArtifactEntry(name, descriptor.digest, size, requirement)
+
+
+def _min_version(given: int | None, earlier: ChannelDocument | None) -> int:
+    least = 0 if earlier is None else earlier.min_version
+    return least if given is None else given
+
+
+def _signing_keys(names: tuple[str, ...], passphrase_file: str | None) -> list[SigningKey]:
+    from torvyn.artifact.signature.keys import SigningKey
+
+    passphrase = None
+    if passphrase_file is not None:
+        passphrase = _read_bytes(Path(passphrase_file)).rstrip(b"\r\n")
+    return [SigningKey.read(name, passphrase) for name in names]
+
+
+def _read(path: Path) -> Publication:
+    from torvyn.edge.channel import Publication
+
+    return Publication.parse(_read_bytes(path))
+
+
+def _read_bytes(path: Path) -> bytes:
+    from torvyn.artifact.blob_files import read_regular
+    from torvyn.edge.channel.publication import MAX_BYTES
+
+    return read_regular(path, MAX_BYTES)
+
+
+def _write(screen: Screen, path: Path, publication: Publication) -> int:
+    from torvyn.artifact.blob_files import write_file
+    from torvyn.edge.channel import ChannelDocument
+
+    write_file(path, publication.serialize())
+    document = ChannelDocument.parse(publication.document.payload)
+    count = len(publication.document.signatures)
+    return _show(screen, document, f"has {count} signature{'' if count == 1 else 's'}")
+
+
+def _show(screen: Screen, document: ChannelDocument, remark: str) -> int:
+    import json
+
+    if screen.is_json:
+        screen.document({**json.loads(document.serialize()), "remark": remark})
+        return 0
+    screen.info(f"[torvyn] Version {document.version} of `{document.channel}` {remark}.")
+    from torvyn.cli.summary import table
+
+    rows = [
+        (entry.name, entry.digest, f"{entry.size:,}", str(entry.torvyn) or "any")
+        for entry in document.artifacts
+    ]
+    screen.data(table(("artifact", "digest", "bytes", "torvyn"), rows))
+    return 0

@@ -1,0 +1,41 @@
+"""kill -9 between the steps of a swap: nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROCESS = Path(__file__).with_name("swap_process.py")
+STEPS = ("init", "snapshot", "restore", "process", "teardown")
+COUNT = 3000
+BATCH = 500
+
+
+def run_with_kill(folder: Path, step: str, number: int) -> list[dict[str, Any]]:
+    """Lets the process kill itself at a step, then finish in a second run; what it delivered."""
+    command = [sys.executable, str(PROCESS), str(folder), str(COUNT), "4000"]
+    killed = subprocess.run([*command, step, str(number)], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    subprocess.run([*command, "none", "0"], timeout=60, check=True)
+    lines = (folder / "delivered").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_is_lost_when_a_swap_is_killed(tmp_path: Path, step: str) -> None:
+    delivered = run_with_kill(tmp_path, step, random.Random(step).randint(1, 2))
+    numbers = [each["seq"] for each in delivered]
+
+    assert set(numbers) == set(range(COUNT))
+    assert len(numbers) - COUNT <= BATCH
+    # The state is never older than what was handed over: no count is given twice.
+    first: dict[int, int] = {}
+    for each in delivered:
+        assert first.setdefault(each["seen"], each["seq"]) == each["seq"]

@@ -1,0 +1,41 @@
+"""Channels for tests: keys, documents and publications."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from torvyn.artifact.model import Digest
+from torvyn.artifact.signature.keys import SigningKey
+from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, Publication
+from torvyn.edge.channel.publication import KeySet
+from torvyn.edge.channel.signing import publish
+from torvyn.edge.channel.trust import RELEASED_S
+
+NOW = float(RELEASED_S + 100_000)
+ARTIFACT = ArtifactEntry("gateway", Digest("sha256:" + "a" * 64), 1000)
+
+
+@cache
+def key(name: str) -> SigningKey:
+    """The same key for the same name."""
+    return SigningKey.generate(name=name)
+
+
+def trust(*names: str, threshold: int = 1, **fields: Any) -> ChannelTrust:
+    keys = KeySet(tuple(key(name).public for name in names or ("a",)), threshold)
+    return ChannelTrust("stable", keys, **fields)
+
+
+def document(version: int = 1, **fields: Any) -> ChannelDocument:
+    values = {"channel": "stable", "issued_s": int(NOW), "artifacts": (ARTIFACT,), **fields}
+    return ChannelDocument(version=version, **values)
+
+
+def published(version: int = 1, *names: str, **fields: Any) -> bytes:
+    """A publication that the named keys have signed."""
+    return publication(version, *names, **fields).serialize()
+
+
+def publication(version: int = 1, *names: str, **fields: Any) -> Publication:
+    return publish(document(version, **fields), [key(name) for name in names or ("a",)])

@@ -1,0 +1,258 @@
+"""A deployment follows a channel: from a stick, from a web server, cut and killed anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from channel_server import ChannelServer, channel_server
+from deployments import killed_at
+from followed_channel import FollowedChannel
+
+from torvyn.edge.channel import Rollout
+from torvyn.edge.channel.requirement import Requirement
+from torvyn.edge.generations import Deployment
+from torvyn.edge.update.source import FetchLimits
+from torvyn.errors import TorvynError
+
+HASTY = FetchLimits(silence_s=0.2, min_bytes_per_s=1e9, total_s=1.0)
+
+
+@pytest.fixture
+def channel(tmp_path: Path) -> FollowedChannel:
+    return FollowedChannel(tmp_path / "channel")
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, channel: FollowedChannel) -> Deployment:
+    """Generation 1 is version 1 of the channel, and good."""
+    made = Deployment(tmp_path / "gateway")
+    channel.publish(1, "1.0.0")
+    channel.updater(made).look()
+    made.change(lambda state, records: state.mark_good(1))
+    return made
+
+
+@pytest.fixture
+def server(channel: FollowedChannel) -> Iterator[ChannelServer]:
+    with channel_server(channel.folder) as made:
+        yield made
+
+
+def url(server: ChannelServer) -> str:
+    return f"{server.url}/channel.json"
+
+
+def refused(action: Callable[[], Any]) -> str:
+    with pytest.raises(TorvynError) as caught:
+        action()
+    return caught.value.code
+
+
+def test_a_new_version_on_a_stick_becomes_current(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    entry = channel.publish(2, "2.0.0")
+
+    result = channel.updater(deployment).look()
+
+    assert (result.state, result.version, result.generation) == ("updated", 2, 2)
+    assert deployment.record(2).digest == entry.digest
+    assert 'version = "2.0.0"' in deployment.manifest(2).read_text()
+    assert deployment.state().trying == 2
+
+
+def test_a_second_look_changes_nothing(channel: FollowedChannel, deployment: Deployment) -> None:
+    before = deployment.state()
+
+    assert channel.updater(deployment).look().state == "current"
+    assert deployment.state() == before
+
+
+def test_only_files_that_have_changed_are_fetched(
+    channel: FollowedChannel, deployment: Deployment, server: ChannelServer
+) -> None:
+    channel.publish(2, "2.0.0")
+    fetched: list[int] = []
+
+    channel.updater(deployment, url(server)).look(fetched.append)
+
+    # The component is the same in both versions; the manifest names another version.
+    assert fetched == [deployment.manifest(2).stat().st_size]
+
+
+def test_an_update_that_is_cut_at_any_byte_is_continued(
+    channel: FollowedChannel, deployment: Deployment, server: ChannelServer
+) -> None:
+    channel.publish(2, "2.0.0")
+    updater, dice = channel.updater(deployment, url(server)), random.Random(1)
+
+    for _ in itertools.count():
+        server.cut_after(channel.file.stat().st_size + dice.randrange(2000))
+        assert deployment.state().current == 1
+        try:
+            updater.look()
+        except TorvynError as error:
+            assert error.code == "edge.unreachable"  # noqa: PT017
+        else:
+            break
+
+    assert deployment.state().current == 2
+
+
+def test_a_server_that_cannot_resume_sends_everything_again(
+    channel: FollowedChannel, deployment: Deployment, server: ChannelServer
+) -> None:
+    entry = channel.publish(2, "2.0.0")
+    server.resumes = False
+    parts = deployment.folder / "downloads" / "parts"
+    parts.mkdir(parents=True)
+    (parts / entry.digest.removeprefix("sha256:")).write_bytes(b"half")
+
+    assert channel.updater(deployment, url(server)).look().state == "updated"
+
+
+def test_an_update_that_is_killed_at_any_step_is_continued(
+    channel: FollowedChannel, tmp_path: Path
+) -> None:
+    for step in itertools.count(1):
+        channel.publish(1, "1.0.0")
+        deployment = Deployment(tmp_path / f"at-{step}")
+        channel.updater(deployment).look()
+        deployment.change(lambda state, records: state.mark_good(1))
+        channel.publish(2, "2.0.0")
+        was_killed = killed_at(step, lambda d: channel.updater(d).look(), deployment.folder)
+        assert Deployment(deployment.folder).start().number in (1, 2)
+        assert channel.updater(Deployment(deployment.folder)).look().state in ("updated", "current")
+        assert deployment.state().current == 2
+        if not was_killed:
+            break
+
+
+def test_a_project_that_fails_its_check_is_not_tried_again_until_the_channel_changes(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    channel.publish(2, "2.0.0")
+    updater = channel.updater(deployment, check=lambda manifest: "it needs a camera")
+
+    assert refused(updater.look) == "edge.check-failed"
+    assert channel.updater(deployment).look().state == "failed-before"
+    assert deployment.state().current == 1
+    channel.publish(3, "2.0.0")
+    assert channel.updater(deployment).look().state == "updated"
+
+
+def test_a_device_outside_the_rollout_waits(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    channel.publish(2, "2.0.0", rollout=Rollout(0))
+    assert channel.updater(deployment).look().state == "excluded"
+
+    channel.publish(3, "2.0.0", rollout=Rollout(100))
+
+    assert channel.updater(deployment).look().state == "updated"
+
+
+def test_an_artifact_for_a_newer_torvyn_waits(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    from dataclasses import replace
+
+    entry = replace(channel.entry("2.0.0"), torvyn=Requirement.parse(">=9"))
+    channel.offer(2, artifacts=(entry,))
+
+    result = channel.updater(deployment).look()
+
+    assert (result.state, result.reason) == ("unsupported", "it needs torvyn >=9; this is 0.1.0")
+
+
+def test_an_old_artifact_may_come_back_as_a_new_version(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    channel.publish(2, "2.0.0")
+    channel.updater(deployment).look()
+    channel.publish(3, "1.0.0", min_version=3)
+
+    result = channel.updater(deployment).look()
+
+    assert (result.state, result.generation) == ("updated", 3)
+    assert deployment.record(3).version == 3
+
+
+def test_a_damaged_state_still_keeps_older_documents_out(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    channel.publish(2, "2.0.0")
+    channel.updater(deployment).look()
+    (deployment.folder / "state.json").write_text("")
+    channel.publish(1, "1.0.0")
+
+    assert refused(channel.updater(deployment).look) == "edge.channel-rolled-back"
+
+
+# Attacks
+
+
+def test_a_file_that_was_tampered_with_is_not_added(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    channel.publish(2, "2.0.0")
+    for blob in (channel.folder / "blobs/sha256").iterdir():
+        blob.chmod(0o644)
+        blob.write_bytes(blob.read_bytes().replace(b"2.0.0", b"6.6.6"))
+
+    assert refused(channel.updater(deployment).look) == "artifact.digest-mismatch"
+    assert list(deployment.records()) == [1]
+
+
+def test_an_artifact_larger_than_the_channel_says_is_refused(
+    channel: FollowedChannel, deployment: Deployment
+) -> None:
+    from dataclasses import replace
+
+    entry = channel.entry("2.0.0")
+    channel.offer(2, artifacts=(replace(entry, size=entry.size - 1),))
+
+    assert refused(channel.updater(deployment).look) == "artifact.too-large"
+
+
+def test_an_endless_answer_is_cut(
+    channel: FollowedChannel, deployment: Deployment, server: ChannelServer
+) -> None:
+    server.body = lambda data: itertools.repeat(b" " * 65536)
+
+    code = refused(channel.updater(deployment, url(server)).look)
+
+    assert code in ("artifact.too-large", "edge.channel-invalid")
+    assert server.sent < 16 << 20
+
+
+def test_a_slow_answer_is_given_up(
+    channel: FollowedChannel, deployment: Deployment, server: ChannelServer
+) -> None:
+    import time
+
+    channel.publish(2, "2.0.0")
+
+    def drip(data: bytes) -> Iterator[bytes]:
+        for position in range(len(data)):
+            time.sleep(0.01)
+            yield data[position : position + 1]
+
+    server.body = drip
+
+    assert refused(channel.updater(deployment, url(server), limits=HASTY).look) == "edge.too-slow"
+
+
+@pytest.mark.parametrize("source", ["missing.json", "http://127.0.0.1:9/channel.json"])
+def test_a_source_that_is_away_changes_nothing(
+    channel: FollowedChannel, deployment: Deployment, source: str
+) -> None:
+    before = deployment.state()
+
+    assert refused(channel.updater(deployment, source).look) == "edge.unreachable"
+    assert deployment.state() == before
