@@ -345,7 +345,12 @@ class CompiledComponent:
 
     # Compiles. Time and memory are unbounded: call it in a process with limits
     @staticmethod
-    def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes: ...
+    def precompile(wasm: bytes, counts_fuel: bool = False, target: str | None = None) -> bytes: ...
+    @staticmethod
+    def engine_id(target: str) -> str:
+        """Identifies the engine whose code for a target, such as `x86_64-unknown-linux-gnu`, this
+        build can load."""
+
     @staticmethod
     def load(
         wasm: bytes,
@@ -850,7 +855,7 @@ class WireExchange:
     def close(self, code: int, reason: str) -> None:
         """Closes a WebSocket."""
     def abort_after(self, seconds: float) -> None:
-        """What is not sent by then is dropped, and the answer broken."""
+        """What is not sent over HTTP/2 by then is dropped, and the answer broken."""
     @property
     def is_call(self) -> bool:
         """Whether it is a gRPC call, which carries messages in both directions."""

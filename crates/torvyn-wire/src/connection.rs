@@ -141,8 +141,9 @@ impl Connection {
     /// Tells the requests when the client sends no more, once.
     pub fn notice_half_close(&self, context: &mut Context<'_>) {
         let readiness = self.line.readiness();
+        // Always: after the client sends no more, it may still reset the connection.
+        readiness.wake_on(Interest::Close, context);
         if !readiness.is_read_closed() {
-            readiness.wake_on(Interest::Close, context);
             return;
         }
         let mut state = lock(&self.state);

@@ -27,7 +27,8 @@ const HTTP2: &[u8] = b"PRI * HTTP/2.0";
 const LINGER: Duration = Duration::from_millis(500);
 
 pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
-    let opening = open(&shared, &connection);
+    // In boxes, because a connection would have room for each of these steps until its end.
+    let opening = Box::pin(open(&shared, &connection));
     let Some(Some((transport, is_http2))) =
         within(&shared.handle, shared.options.head_timeout, opening).await
     else {
@@ -48,9 +49,9 @@ pub async fn serve(shared: Arc<Shared>, connection: Arc<Connection>) {
     let ended = serving.await;
     let upgrade = lock(&upgrade).take();
     if let Some(upgrade) = upgrade {
-        websocket::serve(shared, connection, upgrade).await;
+        Box::pin(websocket::serve(shared, connection, upgrade)).await;
     } else if ended == Ended::Complete {
-        linger(&shared.handle, &connection).await;
+        Box::pin(linger(&shared.handle, &connection)).await;
     }
 }
 

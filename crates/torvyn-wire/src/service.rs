@@ -74,7 +74,8 @@ async fn answer(
         return Err(Aborted);
     }
     shared.events.push(Event::Request(Box::new(Exchange {
-        head: compact(head),
+        // Over HTTP/1, hyper keeps that buffer for as long as it answers.
+        head: if is_http1 && asked.is_none() { head } else { compact(head) },
         body,
         peer: connection.peer,
         answer: answer.clone(),
@@ -102,8 +103,8 @@ async fn answer(
     Ok(Response::from_parts(head, AnswerBody::new(whole, in_flight, is_http1)))
 }
 
-/// A head that owns its bytes. Those of hyper are slices of the buffer that was read into, and a stream would keep all of
-/// it for as long as it is open.
+/// A head that owns its bytes. Those of hyper are slices of the buffer that was read into, and whoever has the head would
+/// keep all of it.
 fn compact(head: Parts) -> Parts {
     let (mut own, ()) = Request::new(()).into_parts();
     own.method = head.method;

@@ -159,12 +159,14 @@ class Call(ABC):
     def watch(self) -> None:
         """From now on, the call ends when the client leaves or the deadline passes."""
         loop = asyncio.get_running_loop()
-        self._listener = loop.create_task(self._listen())
+        if not self.wire.when_left(self.leave):
+            self._listener = loop.create_task(self._listen())
         if self._deadline_s is not None:
             self._alarm = loop.call_later(self._deadline_s, self._on_deadline)
 
     def unwatch(self) -> None:
         """The call is over."""
+        self.wire.when_left(None)
         if self._listener is not None:
             self._listener.cancel()
             # The cancelled task refers back to the call. Without this, the answer, its flow and

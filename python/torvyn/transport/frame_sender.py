@@ -125,6 +125,8 @@ class FrameSender:
         try:
             if (rest := self._post(frames, is_last)) is not None:
                 await rest
+            if is_last:
+                self._wire.abort_after(self._settings.write_timeout_s)
         except OSError:
             self._leave()
         finally:

@@ -69,6 +69,15 @@ class Wire(ABC):
     async def until_left(self) -> None:
         """Returns when the client has left."""
 
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        """Calls it when the client has left, without a task that waits; False: the transport cannot
+        tell it so."""
+        return False
+
+    def abort_after(self, seconds: float) -> None:
+        """The last frame was posted: what the client has not read by then is dropped."""
+        return
+
     def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:
         """A function that encodes new text and posts it, for the answer of that encoder."""
         return lambda text, index, kind: self.post((encoder.text(text, index, kind),))
@@ -155,6 +164,12 @@ class HttpWire(Wire):
 
     async def until_left(self) -> None:
         await self.exchange.until_left()
+
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        return self.exchange.when_left(act)
+
+    def abort_after(self, seconds: float) -> None:
+        self.exchange.abort_after(seconds)
 
     def keep(self, summary: Mapping[str, Any]) -> bool:
         self.exchange.summary = summary

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from live_server import PATIENCE_S, Served, served, wait_for
+from raw_call import RawCall
 from watched_engines import Watched
 
 from torvyn.engine import Scripted
@@ -56,6 +57,29 @@ def test_a_client_that_is_gone_behind_its_half_is_noticed_without_a_token() -> N
             sock.sendall(post(b"/v1/chat/completions", CHAT % b"true"))
             assert b"200 OK" in sock.recv(65536)
         assert engine.was_left.wait(PATIENCE_S)
+
+
+def test_a_client_that_has_read_everything_and_is_gone_is_noticed_without_a_token() -> None:
+    engine = Watched(pause_s=60)
+    with served(engine) as server:
+        with server.ask(b'{"prompt": "x"}') as sock:
+            received = b""
+            while b'"start"' not in received:
+                received += sock.recv(65536)
+        assert engine.was_left.wait(PATIENCE_S)
+
+
+def test_an_answer_over_http2_that_ended_unread_is_reset() -> None:
+    # More than the first window, but no more than the server keeps.
+    engine = Scripted(" ".join("y" * 1000 for _ in range(70)))
+    head = {":path": "/v1/streams", "content-type": "application/json"}
+    with served(engine, write_timeout_s=0.3) as server:
+        call = RawCall(f"127.0.0.1:{server.port}", **head)
+        call.send(b'{"prompt": "x"}', is_last=True)
+        call.read_to_end()
+
+    assert len(call.data) == 65535, "the first window"
+    assert call.reset is not None
 
 
 def test_a_whole_answer_is_cancelled_by_the_end_of_its_connection() -> None:

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyConnectionResetError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_wire::bytes::Bytes;
-use torvyn_wire::http::{Response, StatusCode, response};
+use torvyn_wire::http::{Response, StatusCode, Version, response};
 use torvyn_wire::{BodyError, End, Exchange, Framing, Message};
 
 use super::Driven;
@@ -218,8 +218,12 @@ impl WireExchange {
         self.appended(|| self.exchange.append_with(write))
     }
 
-    /// What is not sent after so many seconds is dropped, and the answer broken.
+    /// What is not sent over HTTP/2 after so many seconds is dropped, and the answer broken. An HTTP/1 connection has a
+    /// time limit of its own.
     fn abort_after(&self, seconds: f64) {
+        if self.exchange.head.version < Version::HTTP_2 {
+            return;
+        }
         self.exchange.answer.abort_after(Duration::from_secs_f64(seconds));
     }
 

@@ -155,9 +155,9 @@ class GrpcExchange(NativeExchange):
         if self._on_over is not None:
             self._on_over()
 
-    async def until_left(self) -> None:
-        if self.cut_reason is None:
-            await super().until_left()
+    @property
+    def _is_left(self) -> bool:
+        return self.is_over
 
     def end(self) -> None:
         if self._deadline is not None:

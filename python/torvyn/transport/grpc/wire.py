@@ -50,6 +50,9 @@ class CallWire(Wire):
     async def until_left(self) -> None:
         await self.exchange.until_left()
 
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        return self.exchange.when_left(act)
+
 
 class GrpcWire(CallWire):
     """The answer to a call."""

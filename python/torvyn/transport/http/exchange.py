@@ -129,6 +129,15 @@ class HttpExchange(ABC):
         """Seconds since something was sent, where the server below knows."""
         return None
 
+    def abort_after(self, seconds: float) -> None:
+        """The response has ended: what the client has not read by then is dropped, where the server
+        below would keep it."""
+        return
+
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        """Calls it when the client has disconnected; False: only `until_left` tells."""
+        return False
+
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has disconnected."""

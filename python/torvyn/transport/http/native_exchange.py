@@ -36,6 +36,7 @@ class NativeExchange(HttpExchange):
         "_loop",
         "_native",
         "_on_half_closed",
+        "_on_left",
         "_rooms",
     )
 
@@ -60,6 +61,7 @@ class NativeExchange(HttpExchange):
         """A `receive` that waits for a message."""
         self._is_half_closed = False
         self._on_half_closed: Callable[[], None] | None = None
+        self._on_left: Callable[[], None] | None = None
 
     def check(self) -> None:
         """Raises a rejection if it is ambiguous for which host the request is."""
@@ -150,10 +152,23 @@ class NativeExchange(HttpExchange):
         self._native.close(code, reason)
 
     async def until_left(self) -> None:
-        if not self._native.is_left:
+        if not self._is_left:
             if self._left is None:
                 self._left = asyncio.Event()
             await self._left.wait()
+
+    def when_left(self, act: Callable[[], None] | None) -> bool:
+        self._on_left = act
+        if act is not None and self._is_left:
+            self._loop.call_soon(act)
+        return True
+
+    @property
+    def _is_left(self) -> bool:
+        return self._native.is_left
+
+    def abort_after(self, seconds: float) -> None:
+        self._native.abort_after(seconds)
 
     def when_half_closed(self, act: Callable[[], None] | None) -> None:
         self._on_half_closed = act
@@ -180,6 +195,8 @@ class NativeExchange(HttpExchange):
         self.abandon_posts()
         if self._left is not None:
             self._left.set()
+        if self._on_left is not None:
+            self._on_left()
 
     def abandon_posts(self) -> None:
         """Ends every post that waits."""
@@ -190,7 +207,7 @@ class NativeExchange(HttpExchange):
 
     def end(self) -> None:
         """The request was handled: an answer that is not complete is broken."""
-        self._on_half_closed = None
+        self._on_half_closed = self._on_left = None
         self._native.abort_unless_finished()
 
 
