@@ -154,3 +154,57 @@ def test_without_an_answer_to_the_question_nothing_is_exchanged(running: Running
 
     assert "cli.missing-argument" in found.err
     assert running.read() == "x2-VERSION"
+
+
+@pytest.fixture
+def durable(
+    start: Start, project: Callable[..., Path], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Running]:
+    """A flow with checkpoints, whose source and sink are in one segment."""
+    folder = tempfile.mkdtemp(prefix="tv")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+    made = project(NODES, feed=SOURCE, stamp=STAMP, print=SINK)
+    text = (made / "Torvyn.toml").read_text()
+    (made / "Torvyn.toml").write_text(text + '[flow.main]\ncheckpoint = "50ms"\n')
+    yield Running(made, start, cli)
+    shutil.rmtree(folder)
+
+
+EXTRA = """
+[flow.main.nodes.extra]
+component = "stamp"
+[[flow.main.edges]]
+from = "extra"
+to = "print"
+"""
+
+
+def test_a_new_graph_of_a_durable_flow_continues_where_the_old_one_was(durable: Running) -> None:
+    assert durable.read() == "x2-VERSION"
+    durable.write("Torvyn.toml", 'from = "stamp"\nto = "print"', 'from = "stamp"\nto = "extra"')
+    with (durable.folder / "Torvyn.toml").open("a") as file:
+        file.write(EXTRA)
+    found = durable.reload("--yes", "--format", "json")
+
+    assert json.loads(found.out)["restarted_ms"] > 0
+    assert durable.read() == "x3-VERSION-VERSION"
+    assert durable.reload("--yes").err == "[torvyn] Flow 'main' is up to date.\n"
+
+
+def test_a_new_graph_that_cannot_start_leaves_the_old_one_running(durable: Running) -> None:
+    init = "def init(self, config):\n        1 / 0\n    def process"
+    durable.write("stamp/component.py", "def process", init)
+    durable.write("Torvyn.toml", 'to = "stamp"', 'to = "stamp"\nqueue_depth = 3')
+    found = durable.reload("--yes")
+
+    assert "reactor.init-failed" in found.err
+    assert durable.read() == "x2-VERSION"
+
+
+def test_a_graph_without_a_node_that_has_a_state_is_refused(durable: Running) -> None:
+    durable.write("Torvyn.toml", "nodes.feed]", "nodes.food]")
+    durable.write("Torvyn.toml", 'from = "feed"', 'from = "food"')
+    found = durable.reload("--yes")
+
+    assert "would lose the state of node `feed`" in found.err
+    assert durable.read() == "x2-VERSION"

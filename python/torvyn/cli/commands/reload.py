@@ -35,7 +35,8 @@ def command(
     Reads the manifest and the components of a flow that `torvyn run` runs, shows what has changed,
     and exchanges the components of these nodes between two elements: nothing is lost or repeated,
     and the flow goes on. A component that fails after that is exchanged for the old one again.
-    Changes of the graph need a restart.
+    If the graph of a flow with `disk` edges or checkpoints has changed, its state is saved, and the
+    new flow continues there. Other flows with a new graph need a restart.
     """
     path, flow = _find(target)
     difference = _ask(path, "difference")
@@ -51,12 +52,16 @@ def command(
     answer = _ask(path, "reload", token=token, discard_state=discard_state)
     swaps: list[dict[str, Any]] = answer["swaps"]
     if screen.is_json:
-        screen.document({"flow": flow, "difference": difference, "swaps": swaps})
+        restarted_ms = answer.get("restarted_ms")
+        fields = {"difference": difference, "swaps": swaps, "restarted_ms": restarted_ms}
+        screen.document({"flow": flow, **fields})
     for swap in swaps:
         state = {"restored": "its state was kept", "empty": "its state was discarded"}
         what = state.get(swap["state"], "it has no state")
         screen.info(f"[torvyn] {swap['node']}: paused for {swap['pause_ms']:.2f} ms; {what}")
     _raise_errors(answer)
+    if "restarted_ms" in answer:
+        screen.info(f"[torvyn] The new graph runs; it took {answer['restarted_ms']:.0f} ms.")
     return 0
 
 
@@ -115,10 +120,10 @@ def _diagnostic(fields: dict[str, Any]) -> Diagnostic:
 
 def _raise_refusals(flow: str, difference: dict[str, Any]) -> None:
     if difference["graph"]:
-        listing = "; ".join(difference["graph"])
-        message = f"the graph of flow `{flow}` has changed: {listing}"
-        hint = "restart the flow, or undo the change"
-        raise FlowError("swap.graph-changed", message, hint=hint)
+        from torvyn.reactor.swap.plan_difference import refuse_graph
+
+        refuse_graph(flow, difference["graph"], difference["lost"])
+        return
     for change in difference["nodes"]:
         if change["refused"]:
             raise FlowError("swap.unfit", change["refused"], hint="restart the flow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -75,14 +75,8 @@ def run_plan(
 ) -> Outcome:
     """Runs the plan, and prints the `[torvyn]` lines before and after it. `link`: links it anew,
     for `torvyn reload`."""
-    from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
-    from torvyn.cli.supervision.control_socket import ControlSocket
-    from torvyn.cli.supervision.reloader import Reloader
-    from torvyn.cli.supervision.status_socket import StatusSocket
-    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
-    from torvyn.observe.telemetry import FlowTelemetry
     from torvyn.reactor import Flow
 
     flow = Flow.from_plan(plan)
@@ -97,12 +91,7 @@ def run_plan(
     ):
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        check = make_health_check(plan)
-        control = nullcontext() if link is None else ControlSocket(Reloader(flow, link))
-        with control, StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
-            supervisor = make_supervisor(flow, check)
-            outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
-            telemetry.ended(outcome.statistics, outcome.state, outcome.error)
+        flow, outcome = _run_versions(screen, flow, link)
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)
@@ -112,6 +101,42 @@ def run_plan(
         screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
+    return outcome
+
+
+def _run_versions(
+    screen: Screen, flow: Flow, link: Callable[[], Plan] | None
+) -> tuple[Flow, Outcome]:
+    """Runs the flow, and those that follow it when its graph changes. Returns the last one."""
+    from torvyn.cli.supervision.control_socket import ControlSocket
+    from torvyn.cli.supervision.reloader import Reloader
+    from torvyn.reactor import Flow as NewFlow
+
+    if link is None:
+        return flow, _run_flow(screen, flow)
+    reloader = Reloader(flow, link)
+    with ControlSocket(reloader):
+        while True:
+            outcome = _run_flow(screen, flow)
+            plan = reloader.take_successor()
+            if plan is None or outcome.state in ("interrupted", "terminated"):
+                return flow, outcome
+            flow = NewFlow.from_plan(plan)
+            reloader.follow(flow)
+            _log(screen, "flow.restarted", f"running flow `{plan.name}` again", flow=plan.name)
+
+
+def _run_flow(screen: Screen, flow: Flow) -> Outcome:
+    from torvyn.cli.foreground_run import run_in_foreground
+    from torvyn.cli.supervision.status_socket import StatusSocket
+    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
+    from torvyn.observe.telemetry import FlowTelemetry
+
+    check = make_health_check(flow.plan)
+    with StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
+        supervisor = make_supervisor(flow, check)
+        outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
+        telemetry.ended(outcome.statistics, outcome.state, outcome.error)
     return outcome
 
 

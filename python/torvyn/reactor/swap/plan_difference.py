@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,8 @@ class PlanDifference:
     """Nodes and edges that were added, removed or changed, in words."""
     later: tuple[str, ...]
     """Settings that apply when the flow starts again."""
+    lost: tuple[str, ...] | None = ()
+    """What a new graph would lose of the saved state; None if the flow saves none."""
 
     @property
     def is_empty(self) -> bool:
@@ -53,16 +55,28 @@ class PlanDifference:
     def to_dict(self) -> dict[str, Any]:
         nodes = [change.to_dict() for change in self.nodes]
         later, graph = list(self.later), list(self.graph)
-        return {"nodes": nodes, "graph": graph, "later": later, "token": self.token}
+        lost = None if self.lost is None else list(self.lost)
+        return {"nodes": nodes, "graph": graph, "later": later, "lost": lost, "token": self.token}
 
     def refuse_graph(self, flow: str) -> None:
+        """Raises if the new graph cannot take over what the old one has."""
         if self.graph:
-            listing = "; ".join(self.graph)
-            raise FlowError(
-                "swap.graph-changed",
-                f"the graph of flow `{flow}` has changed: {listing}",
-                hint="restart the flow, or undo the change",
-            )
+            refuse_graph(flow, self.graph, self.lost)
+
+
+def refuse_graph(flow: str, graph: Sequence[str], lost: Sequence[str] | None) -> None:
+    if lost is not None and not lost:
+        return
+    listing = "; ".join(graph)
+    if lost is None:
+        what = "and it saves no state from which a new one could continue"
+    else:
+        what = f"and a new one would lose {' and '.join(lost)}"
+    raise FlowError(
+        "swap.graph-changed",
+        f"the graph of flow `{flow}` has changed ({listing}), {what}",
+        hint="restart the flow, or undo the change",
+    )
 
 
 def code_digests(plan: Plan) -> dict[str, str]:
@@ -110,7 +124,28 @@ def compare(
         if parts := tuple(_parts(known, node, is_new_code)):
             changes.append(NodeChange(node, parts, _refusal(known, node)))
     later = tuple(name for name in _LATER if getattr(old, name) != getattr(new, name))
-    return PlanDifference(tuple(changes), tuple(_graph(old, new)), later)
+    return PlanDifference(tuple(changes), tuple(_graph(old, new)), later, _lost(old, new))
+
+
+def _lost(old: Plan, new: Plan) -> tuple[str, ...] | None:
+    """What the saved state of the old plan holds, or may hold, and the new one has no place for."""
+    if old.checkpoint_s is None or new.checkpoint_s is None:
+        return None
+    if (old.name, old.state_dir) != (new.name, new.state_dir):
+        return (f"the state in {old.state_dir}",)
+    names = {node.name: node.component.name or node.component.target for node in new.nodes}
+    nodes = [
+        f"the state of node `{node.name}`"
+        for node in old.nodes
+        if names.get(node.name) != (node.component.name or node.component.target)
+    ]
+    ends = {_ends(edge)[:3] for edge in new.edges if edge.carrier != "memory"}
+    edges = [
+        f"what waits on the edge `{edge.source}:{edge.port}` to `{edge.target}`"
+        for edge in old.edges
+        if edge.carrier != "memory" and _ends(edge)[:3] not in ends
+    ]
+    return (*nodes, *edges)
 
 
 def _parts(old: NodePlan, new: NodePlan, is_new_code: bool) -> Iterator[str]:

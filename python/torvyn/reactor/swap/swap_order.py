@@ -56,6 +56,8 @@ class SwapOrder:
     keeps_hold: bool = False
     """The node takes no elements afterwards either, until the next order."""
     is_return: bool = False
+    is_posted: bool = False
+    """The native core has it."""
     result: Future[Exchange | Refused] = field(default_factory=Future)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _is_taken: bool = False

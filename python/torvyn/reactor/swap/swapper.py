@@ -96,7 +96,8 @@ class Swapper:
     @property
     def needs_turn(self) -> bool:
         """Whether a swap waits for the next turn of the flow."""
-        return self._order is not None
+        order = self._order
+        return order is not None and order.is_posted
 
     def _running(self) -> Execution:
         execution = self._execution()
@@ -232,8 +233,10 @@ class Swapper:
     def _wait(self, execution: Execution, index: int, order: SwapOrder) -> Exchange | Refused:
         native = execution.native
         assert native is not None
-        if not native.node(index).swap(order) or native.is_over or self._is_over:
+        is_posted = native.node(index).swap(order)
+        if not is_posted or native.is_over or self._is_over:
             order.end()
+        order.is_posted = True
         try:
             return order.result.result(order.timeout_s + _TURN_S)
         except (TimeoutError, CancelledError):
