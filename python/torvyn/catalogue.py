@@ -232,7 +232,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.component-no-class": "A component's file has no class with a role.",
     "link.component-outdated": "Warning: a component was built before its files were changed.",
     "link.component-unknown": "A node names an unknown component.",
-    "link.component-unsupported": "This build does not support the component of a node.",
+    "link.component-unsupported": "The artifact that a node names is not a component for the "
+    "sandbox.",
     "link.cycle": "The edges form a cycle.",
     "link.dead-end": "The outputs of a node reach no sink.",
     "link.edge-repeated": "Two edges connect the same port to the same node.",
