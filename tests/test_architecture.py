@@ -41,6 +41,7 @@ NATIVE = (
     "manifest",
     "sandbox",
     "durable",
+    "artifact.precompiled",
     "link.checks.grants",
     "reactor",
     "text",

@@ -16,7 +16,7 @@ from typing import Any
 from benches.edge import broker, scenarios
 from benches.edge.gateway_process import Peer
 from benches.edge.peers import peers
-from benches.edge.scenarios import Account
+from benches.edge.scenarios import Account, undelivered
 from benches.harness import quartiles
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
@@ -139,7 +139,7 @@ def _drain(report: Report, found: list[Peer], options: argparse.Namespace) -> No
         result = scenarios.drain_beside_live(peer, BACKLOG, LIVE_RATE, LIVE_S)
         report.data.setdefault("drain", {})[peer.name] = result
         if result["lost"]:
-            table.rows.append((peer.name, "-", "-", f"lost {result['lost']:,}", "-"))
+            table.rows.append((peer.name, "-", "-", undelivered(result["lost"]), "-"))
             continue
         alone, beside = result["p99_alone_ms"], result["p99_while_draining_ms"]
         drained = f"{result['drain_per_s']:,.0f}"

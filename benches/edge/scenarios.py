@@ -37,13 +37,18 @@ class Account:
 
     @property
     def text(self) -> str:
-        parts = [f"lost {self.lost:,}"]
+        parts = [undelivered(self.lost) if self.lost else "lost 0"]
         parts += [f"repeated {self.repeated:,}"] if self.repeated else []
         parts += [f"{self.out_of_order:,} out of order"] if self.out_of_order else []
         return ", ".join(parts)
 
     def data(self) -> dict[str, int]:
         return asdict(self)
+
+
+def undelivered(count: int) -> str:
+    """Not lost: the wait ends when nothing new has come for a while, and more may come later."""
+    return f"{count:,} not delivered within the wait"
 
 
 def account(delivered: Delivered, expected: range) -> Account:

@@ -345,7 +345,12 @@ class CompiledComponent:
 
     # Compiles. Time and memory are unbounded: call it in a process with limits
     @staticmethod
-    def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes: ...
+    def precompile(wasm: bytes, counts_fuel: bool = False, target: str | None = None) -> bytes: ...
+    @staticmethod
+    def engine_id(target: str) -> str:
+        """Identifies the engine whose code for a target, such as `x86_64-unknown-linux-gnu`, this
+        build can load."""
+
     @staticmethod
     def load(
         wasm: bytes,

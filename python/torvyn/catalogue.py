@@ -232,7 +232,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.component-no-class": "A component's file has no class with a role.",
     "link.component-outdated": "Warning: a component was built before its files were changed.",
     "link.component-unknown": "A node names an unknown component.",
-    "link.component-unsupported": "This build does not support the component of a node.",
+    "link.component-unsupported": "The artifact that a node names is not a component for the "
+    "sandbox.",
     "link.cycle": "The edges form a cycle.",
     "link.dead-end": "The outputs of a node reach no sink.",
     "link.edge-repeated": "Two edges connect the same port to the same node.",
@@ -283,6 +284,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "artifact.bad-path": "An artifact has a file with an invalid path, or two with the same one.",
     "artifact.bad-pattern": "A pattern of files to pack is invalid, or matches nothing.",
     "artifact.bad-reference": "A text is not a reference to an artifact, or not a tag.",
+    "artifact.bad-target": "`torvyn pack` cannot compile code for a target.",
     "artifact.credentials-unusable": "The logins of this user for registries cannot be read.",
     "artifact.cache-exposed": "Other users can write to the folder of unpacked artifacts.",
     "artifact.digest-mismatch": "A file does not have the content that its digest names.",
@@ -314,6 +316,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "artifact.too-large": "An artifact exceeds a limit on its size or on its number of files.",
     "artifact.unreadable": "A file of an artifact does not exist, or cannot be read.",
     "artifact.unwritable": "A file of an artifact cannot be written.",
+    "artifact.wheel-missing": "An artifact has no wheel of a package for this machine.",
+    "artifact.wheels-failed": "`torvyn pack --with-wheels` cannot download a wheel.",
     # reactor: running flows
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "Two callers drove a flow at once, or one of its components did.",

@@ -14,6 +14,8 @@ from torvyn.artifact.packing.pack import Packed, PackOptions, pack
 from torvyn.artifact.paths import check_path
 from torvyn.artifact.prepare import private_folder
 from torvyn.artifact.reference import Reference
+from torvyn.artifact.wheels.site import fitting_wheels
+from torvyn.artifact.wheels.tags import Machine
 from torvyn.manifest import read
 
 MANIFEST = """
@@ -73,10 +75,19 @@ def exposed_cache(folder: Path) -> None:
     private_folder(folder / "cache")
 
 
+def failing_download(folder: Path) -> None:
+    (folder / "requirements.txt").write_text("no-such-package-of-torvyn\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(folder))
+        packed(folder, has_wheels=True)
+
+
 CASES = {
     "artifact.bad-epoch": fixed_time,
     "artifact.bad-lock": lambda _: Lock.parse(b"schema = 2"),
     "artifact.bad-pattern": lambda folder: packed(folder, include=("nothing",)),
+    "artifact.bad-target": lambda folder: packed(folder, targets=("z80-cpm",)),
     "artifact.cache-exposed": exposed_cache,
     "artifact.lock-mismatch": replaced,
     "artifact.lock-outdated": lambda folder: packed(folder, is_locked=True),
@@ -92,4 +103,6 @@ CASES = {
         Descriptor.of("text/plain", b"text")
     ),
     "artifact.unwritable": unwritable,
+    "artifact.wheel-missing": lambda _: fitting_wheels(["x-1-py3-none-win32.whl"], Machine.here()),
+    "artifact.wheels-failed": failing_download,
 }

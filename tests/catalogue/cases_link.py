@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torvyn
 from torvyn import link, manifest
+from torvyn.artifact.layout import Layout
+from torvyn.artifact.model import PROJECT, ImageManifest
 from torvyn.errors import LinkError
 from torvyn.link.checks.memory import memory_warning
 from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
@@ -34,6 +36,13 @@ def chain(*components: str, extra: str = "", flow: str | None = None) -> Callabl
     names = [f"n{index}" for index in range(len(components))]
     edges = list(pairwise(names))
     return project(dict(zip(names, components, strict=True)), edges, extra, flow)
+
+
+def unfit_artifact(folder: Path) -> object:
+    """A node that names a project in place of a component."""
+    layout = Layout.create(folder / "dist")
+    layout.add_manifest(ImageManifest(PROJECT, ()), "1")
+    return chain(SOURCE, '"oci:dist:1"', SINK)(folder)
 
 
 def guest(capabilities: str) -> Callable[[Path], object]:
@@ -182,7 +191,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "link.component-no-class": component("x = 1\n"),
     "link.component-unknown": chain(SOURCE, '"bloklist"', SINK),
-    "link.component-unsupported": chain(SOURCE, '"oci://example.org/guard:1"', SINK),
+    "link.component-unsupported": unfit_artifact,
     "link.cycle": project(
         {"a": SOURCE, "b": FILTER, "c": FILTER, "d": SINK},
         [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")],

@@ -83,3 +83,17 @@ def test_a_generation_cannot_be_changed_by_accident(
 
     project = tmp_path / "root/gateway/current/project"
     assert {path.stat().st_mode & 0o222 for path in project.rglob("*") if path.is_file()} == {0}
+
+
+def test_a_deployment_is_installed_as_a_service(
+    deploy: Deploy, dist: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    deploy("add", "gateway", f"oci:{dist}:1.0.0")
+    words = ["service", "install", "--deployment", "gateway", "--root", str(tmp_path / "root")]
+
+    assert app.run([*words, "--print"]) == 0
+
+    unit = capfd.readouterr().out
+    assert f"-m torvyn deploy run gateway --root {tmp_path / 'root'}" in unit
+    assert f"WorkingDirectory={tmp_path / 'root/gateway/data'}" in unit
+    assert "STATE_DIR" not in unit

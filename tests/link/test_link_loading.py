@@ -74,11 +74,11 @@ def test_a_path_may_be_a_file(tmp_path: Path) -> None:
     assert find("own", library)[0] == "project"
 
 
-def test_a_registry_is_refused_in_plain_words() -> None:
+def test_an_artifact_that_does_not_exist_is_named(tmp_path: Path) -> None:
     problems = Problems()
 
-    assert Library().find("oci://example.org/guard:1", None, problems) is None
-    assert "cannot load `oci:" in problems.diagnostics()[0].message
+    assert Library(folder=tmp_path).find("oci:parts:1", None, problems) is None
+    assert f"`{tmp_path / 'parts'}`" in problems.diagnostics()[0].message
 
 
 @pytest.mark.parametrize(

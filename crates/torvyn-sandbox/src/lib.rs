@@ -17,7 +17,7 @@ pub use capabilities::denial::{Auditor, Denial, Denials, Kind};
 pub use capabilities::grants::Grants;
 pub use capabilities::print::{Channel, Line, Printer};
 pub use compile::cache;
-pub use compile::compiled_component::{CompiledComponent, precompile, remember};
+pub use compile::compiled_component::{CompiledComponent, engine_id, precompile, remember};
 pub use compile::description::Description;
 pub use compile::engine::Sandbox;
 pub use contract::Role;

@@ -15,6 +15,8 @@ media_types  the type of each file
 packing      a project to an artifact
 prepare      an artifact to a folder that can be run
 description  an artifact as data, for people
+precompiled  compiled code in an artifact
+wheels       Python packages in an artifact
 packages     imports the packages that only artifacts need
 unpack       an artifact to a folder
 registry     artifacts of other machines

@@ -19,6 +19,7 @@ MANIFEST_PATH: Final = "Torvyn.toml"
 LOCK_PATH: Final = "torvyn.lock"
 SBOM_PATH: Final = "sbom.cdx.json"
 PROVENANCE_PATH: Final = "provenance.json"
+WHEEL_FOLDER: Final = "wheels/"
 
 _BY_PATH: Final = {
     MANIFEST_PATH: MANIFEST,

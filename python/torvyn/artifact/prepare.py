@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from torvyn.artifact.failures import invalid, unwritable
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.media_types import MANIFEST_PATH, PROVENANCE_PATH
-from torvyn.artifact.model import PROJECT, Descriptor
+from torvyn.artifact.media_types import (
+    LOCK_PATH,
+    MANIFEST_PATH,
+    PROVENANCE_PATH,
+    WHEEL_FOLDER,
+)
+from torvyn.artifact.model import PROJECT, Descriptor, Digest, digest_of
+from torvyn.artifact.precompiled import fitting_code
 from torvyn.artifact.reference import LAYOUT_SCHEME, LayoutReference, parse_reference
 from torvyn.artifact.unpack import unpack
 from torvyn.errors import ArtifactError, UsageError
@@ -32,19 +39,69 @@ def prepare(text: str, cache_dir: Path) -> PreparedProject:
     """The project that a reference names, unpacked into the cache unless it is there. The folder
     of an unpacked artifact is a reference too."""
     if not text.startswith(LAYOUT_SCHEME) and is_unpacked(Path(text)):
-        return _unpacked(Path(text))
+        project = _unpacked(Path(text))
+        use_wheels(project.folder, project.files, cache_dir)
+        return project
     return prepare_project(*locate(text), cache_dir)
 
 
-def prepare_project(layout: Layout, descriptor: Descriptor, cache_dir: Path) -> PreparedProject:
-    """Unpacks a project."""
+def prepare_project(
+    layout: Layout, descriptor: Descriptor, cache_dir: Path, *, is_trusted: bool = False
+) -> PreparedProject:
+    """Unpacks a project. Its precompiled code is used only if it `is_trusted`, because a trusted
+    key has signed it, or if it was packed here."""
     name = descriptor.digest.removeprefix("sha256:")
     folder = private_folder(cache_dir / "unpacked") / name
     manifest = unpack(layout, descriptor, folder)
     if manifest.artifact_type != PROJECT:
         hint = "only a project can be run"
         raise invalid(f"{descriptor.digest} is a component, not a project", hint)
-    return PreparedProject(folder, frozenset(manifest.files()))
+    files = frozenset(manifest.files())
+    use_wheels(folder, files, cache_dir)
+    if is_trusted or (_local_packs(cache_dir) / name).exists():
+        use_code(folder, files)
+    return PreparedProject(folder, files)
+
+
+def use_wheels(folder: Path, files: Collection[str], cache_dir: Path) -> None:
+    """Makes the packages of an unpacked artifact importable in this process."""
+    wheels = [path for path in files if path.startswith(WHEEL_FOLDER) and path.endswith(".whl")]
+    if not wheels:
+        return
+    # Artifacts without wheels never load these modules.
+    from torvyn.artifact.wheels.site import add_to_path, fitting_wheels, install
+    from torvyn.artifact.wheels.tags import Machine
+
+    machine = Machine.here()
+    chosen = fitting_wheels(wheels, machine)
+    # The lock file has the digests of all wheels, so another set of wheels is another folder.
+    name = digest_of((folder / LOCK_PATH).read_bytes()).removeprefix("sha256:")
+    python = "".join(map(str, machine.python))
+    site = private_folder(cache_dir / "site") / f"{name}-{python}"
+    install([folder / path for path in chosen], site)
+    add_to_path(site)
+
+
+def use_code(folder: Path, files: Collection[str]) -> None:
+    """Uses the precompiled code of an unpacked artifact whose author is trusted."""
+    for wasm, code in fitting_code(folder, files):
+        # Artifacts without precompiled code never load this module.
+        from torvyn.sandbox.compile_cache import use_precompiled
+
+        use_precompiled(wasm, code)
+
+
+def remember_local_pack(digest: Digest, cache_dir: Path) -> None:
+    """Stores that this user packed an artifact, so that its precompiled code is trusted here."""
+    path = _local_packs(cache_dir) / digest.removeprefix("sha256:")
+    try:
+        path.touch()
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _local_packs(cache_dir: Path) -> Path:
+    return private_folder(cache_dir / "packed")
 
 
 def is_unpacked(folder: Path) -> bool:

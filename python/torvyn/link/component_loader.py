@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST, SINKS
 from torvyn.contract import ROLES, Component
 from torvyn.contract.inspection import class_name, describe_error, module_name, read_attribute
-from torvyn.errors import ContractError, LinkError, Location
+from torvyn.errors import ContractError, LinkError, Location, TorvynError
 from torvyn.link.component_traits import is_component_class
 from torvyn.link.plan import ComponentRef
 from torvyn.link.private_imports import open_folder
@@ -64,10 +64,8 @@ class Library:
         """The component with this name, or None and a problem. With an input, an engine is a
         processor, and a name that a source and a sink share is the sink."""
         record = self.declared.get(name)
-        if name.startswith("oci://"):
-            message = f"this build cannot load `{name}` from a registry"
-            problems.add("link.component-unsupported", message, place, "name a `.wasm` file")
-            return None
+        if name.startswith("oci:"):
+            return self._find_artifact(name, place, problems)
         if record is not None:
             return self._find_declared(record, problems)
         if name.endswith(".wasm"):
@@ -106,6 +104,22 @@ class Library:
     ) -> LoadedComponent | None:
         ref = ComponentRef("wasm", name, str(path.resolve()), cache_dir=self._cached())
         return _find(ref, place, problems)
+
+    def _find_artifact(
+        self, reference: str, place: Location | None, problems: Problems
+    ) -> LoadedComponent | None:
+        # Flows without such components never load this module.
+        from torvyn.link.artifact_components import fetch_component
+        from torvyn.link.checks.grants import artifact_name
+
+        try:
+            path, warnings = fetch_component(reference, self.folder, self.lock, self.cache_dir)
+        except TorvynError as error:
+            problems.extend(error.at(place).diagnostics if place else error.diagnostics)
+            return None
+        for warning in warnings:
+            problems.warn(warning.code, warning.message, place, warning.hint)
+        return self._find_guest(artifact_name(reference), path, place, problems)
 
     def _cached(self) -> str:
         return str(self.cache_dir.resolve()) if self.cache_dir else ""

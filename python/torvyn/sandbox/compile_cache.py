@@ -101,11 +101,21 @@ def _preload(cache_dir: Path, path: Path) -> None:
     # The component that needs the file reports its error.
     with contextlib.suppress(OSError, NativeError):
         key = (path, _stamp(path), cache_dir)
-        if key in _used:
+        if key in _used or path.resolve() in _precompiled:
             return
         compiled = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
         if compiled is not None:
             _preloaded[key] = compiled
+
+
+_precompiled: dict[Path, Path] = {}
+"""`.wasm` files -> compiled code that came with them."""
+
+
+def use_precompiled(wasm: Path, code: Path) -> None:
+    """Uses compiled code that came with a component. Nothing checks it: call this only for code of
+    an author whom the user trusts."""
+    _precompiled[wasm.resolve()] = code
 
 
 _preloaded: dict[tuple[Path, tuple[int, ...], Path], CompiledComponent] = {}
@@ -137,6 +147,8 @@ def _compiled(
         _used.add((path, stamp, cache_dir))
         if ready := _preloaded.pop((path, stamp, cache_dir), None):
             return ready
+    if not counts_fuel and (ready := _load_precompiled(path, role)):
+        return ready
     wasm = path.read_bytes()
     cached = _load(wasm, cache_dir, counts_fuel, role)
     if cached is not None:
@@ -148,6 +160,18 @@ def _compiled(
     except NativeError as error:
         _warn_unusable(cache_dir, error)
     return CompiledComponent(code, counts_fuel, role)
+
+
+def _load_precompiled(path: Path, role: str | None) -> CompiledComponent | None:
+    """The code that came with the component; None if there is none, or if it does not fit."""
+    code = _precompiled.get(path.resolve())
+    if code is None:
+        return None
+    try:
+        return CompiledComponent(code.read_bytes(), False, role)
+    except (OSError, NativeError) as error:
+        logger.warning("the precompiled code `%s` cannot be used: %s", code, error)
+        return None
 
 
 def _load(

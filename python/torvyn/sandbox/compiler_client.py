@@ -27,9 +27,10 @@ _BASE_BYTES, _BYTES_PER_BYTE = 128 << 20, 64
 """A Python guest, 18 MiB of wasm, takes 18 s of processor time and 420 MiB."""
 
 
-def precompile(wasm: bytes, counts_fuel: bool) -> bytes:
-    """Compiled code; raises `NativeError` for an invalid component or one over the limits."""
-    return _request(compiler_process.COMPILE, wasm, counts_fuel)
+def precompile(wasm: bytes, counts_fuel: bool, target: str = "") -> bytes:
+    """Compiled code for this machine or for a target; raises `NativeError` for an invalid component
+    or one over the limits."""
+    return _request(compiler_process.COMPILE, wasm, counts_fuel, target)
 
 
 def describe(wasm: bytes) -> dict[str, Any]:
@@ -49,10 +50,11 @@ def reuse_process() -> Iterator[None]:
         pool.leave()
 
 
-def _request(task: bytes, wasm: bytes, counts_fuel: bool) -> bytes:
+def _request(task: bytes, wasm: bytes, counts_fuel: bool, target: str = "") -> bytes:
     time_s = _BASE_S + _S_PER_MIB * len(wasm) // (1 << 20)
     memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * len(wasm)
-    header = compiler_process.REQUEST.pack(task, time_s, memory_bytes, counts_fuel, len(wasm))
+    options = (counts_fuel, target.encode())
+    header = compiler_process.REQUEST.pack(task, time_s, memory_bytes, *options, len(wasm))
     with reuse_process():
         process = _pool.take()
         try:

@@ -18,9 +18,9 @@ from typing import Final
 
 COMPILE: Final = b"c"
 DESCRIBE: Final = b"d"
-REQUEST: Final = struct.Struct("!cQQ?Q")
-"""The task, seconds of processor time, bytes of memory, whether to count fuel, and the size of the
-wasm, which follows."""
+REQUEST: Final = struct.Struct("!cQQ?64sQ")
+"""The task, seconds of processor time, bytes of memory, whether to count fuel, the target (empty:
+this machine), and the size of the wasm, which follows."""
 RESPONSE: Final = struct.Struct("!BQ")
 """The status, and the size of the result or of `kind message`, which follows."""
 DONE, REJECTED, OUT_OF_TIME, OUT_OF_MEMORY = 0, 2, 3, 4
@@ -29,9 +29,10 @@ DONE, REJECTED, OUT_OF_TIME, OUT_OF_MEMORY = 0, 2, 3, 4
 def main(native_path: str) -> None:
     native = _load(native_path)
     while header := _read(0, REQUEST.size):
-        task, time_s, memory_bytes, counts_fuel, size = REQUEST.unpack(header)
+        task, time_s, memory_bytes, counts_fuel, target, size = REQUEST.unpack(header)
+        options = (counts_fuel, target.rstrip(b"\0").decode() or None)
         wasm = _read(0, size)
-        status, result = _in_fork(native, task, (time_s, memory_bytes), counts_fuel, wasm)
+        status, result = _in_fork(native, task, (time_s, memory_bytes), options, wasm)
         _write(1, RESPONSE.pack(status, len(result)))
         _write(1, result)
 
@@ -46,7 +47,11 @@ def _load(path: str) -> ModuleType:
 
 
 def _in_fork(
-    native: ModuleType, task: bytes, limits: tuple[int, int], counts_fuel: bool, wasm: bytes
+    native: ModuleType,
+    task: bytes,
+    limits: tuple[int, int],
+    options: tuple[bool, str | None],
+    wasm: bytes,
 ) -> tuple[int, bytes]:
     reader, writer = os.pipe()
     child = os.fork()
@@ -54,7 +59,7 @@ def _in_fork(
         status = OUT_OF_MEMORY
         try:
             os.close(reader)
-            status = _work(native, task, limits, counts_fuel, wasm, writer)
+            status = _work(native, task, limits, options, wasm, writer)
         finally:
             os._exit(status)
     os.close(writer)
@@ -73,7 +78,7 @@ def _work(
     native: ModuleType,
     task: bytes,
     limits: tuple[int, int],
-    counts_fuel: bool,
+    options: tuple[bool, str | None],
     wasm: bytes,
     writer: int,
 ) -> int:
@@ -84,7 +89,7 @@ def _work(
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         if task == COMPILE:
-            result = native.CompiledComponent.precompile(wasm, counts_fuel)
+            result = native.CompiledComponent.precompile(wasm, *options)
         else:
             result = json.dumps(native.WasmTools.describe(wasm)).encode()
     except native.NativeError as error:

@@ -53,7 +53,8 @@ impl CompiledComponent {
     #[new]
     #[pyo3(signature = (code, counts_fuel=false, role=None))]
     fn new(py: Python<'_>, code: &[u8], counts_fuel: bool, role: Option<&str>) -> PyResult<Self> {
-        // SAFETY: `torvyn.sandbox.compile_cache` passes what its own child process compiled.
+        // SAFETY: `torvyn.sandbox.compile_cache` passes what its own child process compiled, or what came with an
+        // artifact that a trusted key has signed.
         let made = py.detach(|| unsafe {
             torvyn_sandbox::CompiledComponent::from_code(&SANDBOX, code, counts_fuel, role)
         });
@@ -62,10 +63,21 @@ impl CompiledComponent {
 
     /// Compiles without linking, in a process with limits.
     #[staticmethod]
-    #[pyo3(signature = (wasm, counts_fuel=false))]
-    fn precompile<'py>(py: Python<'py>, wasm: &[u8], counts_fuel: bool) -> PyResult<Bound<'py, PyBytes>> {
-        let made = py.detach(|| torvyn_sandbox::precompile(wasm, counts_fuel));
+    #[pyo3(signature = (wasm, counts_fuel=false, target=None))]
+    fn precompile<'py>(
+        py: Python<'py>,
+        wasm: &[u8],
+        counts_fuel: bool,
+        target: Option<&str>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let made = py.detach(|| torvyn_sandbox::precompile(wasm, counts_fuel, target));
         made.map(|code| PyBytes::new(py, &code)).map_err(|error| sandbox_error(&error))
+    }
+
+    /// Identifies the engine whose code for a target this build can load.
+    #[staticmethod]
+    fn engine_id(target: &str) -> PyResult<String> {
+        torvyn_sandbox::engine_id(target).map_err(|error| sandbox_error(&error))
     }
 
     /// The component from the cache; None if the cache does not have it.

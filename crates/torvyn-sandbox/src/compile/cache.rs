@@ -143,7 +143,7 @@ fn subject(engine: &Engine, wasm: &[u8]) -> Subject {
 }
 
 /// Everything that compiled code depends on: wasmtime's version, its settings, the machine.
-fn version(engine: &Engine) -> [u8; 32] {
+pub(crate) fn version(engine: &Engine) -> [u8; 32] {
     struct Digest(blake3::Hasher);
     impl Hasher for Digest {
         fn write(&mut self, bytes: &[u8]) {

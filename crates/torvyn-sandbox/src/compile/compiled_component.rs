@@ -191,11 +191,17 @@ fn prelink(linker: &Linker<Host>, component: &Component) -> Result<InstancePre<H
     let linked = linker.instantiate_pre(component);
     linked.map_err(|error| SandboxError::Import { import: format!("{error:#}") })
 }
-/// Compiles to bytes, which another process can store and load.
-pub fn precompile(wasm: &[u8], counts_fuel: bool) -> Result<Vec<u8>, SandboxError> {
+/// Compiles to bytes, which another process can store and load. The code of a `target` runs on all of its machines.
+pub fn precompile(wasm: &[u8], counts_fuel: bool, target: Option<&str>) -> Result<Vec<u8>, SandboxError> {
     check(wasm)?;
-    let engine = compiler(counts_fuel)?;
+    let engine = compiler(counts_fuel, target)?;
     engine.precompile_component(wasm).map_err(|error| SandboxError::Invalid(format!("{error:#}")))
+}
+
+/// Identifies the engine whose code for a target can be loaded by this build: its version and its settings.
+pub fn engine_id(target: &str) -> Result<String, SandboxError> {
+    let engine = compiler(false, Some(target))?;
+    Ok(blake3::Hash::from_bytes(cache::version(&engine)).to_hex().to_string())
 }
 
 /// Stores the code that `precompile` made from this wasm in the cache in `folder`.

@@ -133,10 +133,13 @@ impl RuntimeEngine {
     }
 }
 
-/// An engine that only compiles.
-pub(crate) fn compiler(counts_fuel: bool) -> Result<Engine, SandboxError> {
+/// An engine that only compiles: for this machine, or for every machine of a target such as
+/// `aarch64-unknown-linux-gnu`.
+pub(crate) fn compiler(counts_fuel: bool, target: Option<&str>) -> Result<Engine, SandboxError> {
     let kind = if counts_fuel { EngineKind::Fuelled } else { EngineKind::OnDemand };
-    Engine::new(&config(kind)).map_err(|error| SandboxError::Engine(error.to_string()))
+    let mut config = config(kind);
+    let configured = target.map_or(Ok(()), |target| config.target(target).map(|_| ()));
+    configured.and_then(|()| Engine::new(&config)).map_err(|error| SandboxError::Engine(format!("{error:#}")))
 }
 
 fn config(kind: EngineKind) -> Config {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import Final
 
 from torvyn.artifact.blob_files import write_file
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.lock import NAME, Lock
+from torvyn.artifact.lock import NAME, Lock, LockedFile, file_digest
 from torvyn.artifact.media_types import (
     LOCK_PATH,
     MANIFEST_PATH,
     PROVENANCE_PATH,
     SBOM_PATH,
+    WHEEL_FOLDER,
     media_type,
 )
 from torvyn.artifact.model import (
@@ -30,8 +32,11 @@ from torvyn.artifact.packing.component_files import ComponentFiles
 from torvyn.artifact.packing.project_files import ProjectFiles, wit_files
 from torvyn.artifact.packing.provenance import provenance, toolchain
 from torvyn.artifact.packing.sbom import Material, crates, lock_materials, sbom
+from torvyn.artifact.precompiled import check_target, code_path, compile_for
+from torvyn.artifact.wheels.download import download, requirement_files
 from torvyn.errors import ArtifactError, Location, UsageError
 from torvyn.manifest.records import Manifest
+from torvyn.sandbox.compile_cache import MAX_FILE_BYTES
 
 _ANNOTATION: Final = "org.opencontainers.image."
 
@@ -49,6 +54,14 @@ class PackOptions:
     """Refuses to change torvyn.lock."""
     updates_lock: bool = False
     """Accepts new digests of files that were not built here."""
+    has_wheels: bool = False
+    """Adds the wheels of the requirements of the project and its components."""
+    platforms: tuple[str, ...] = ()
+    """The targets that the wheels are for; without one, this machine."""
+    targets: tuple[str, ...] = ()
+    """Adds compiled code for these targets."""
+    on_compile: Callable[[str, str], None] = lambda path, target: None
+    """Called before a file is compiled for a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +81,48 @@ class Packed:
 
 def pack(manifest: Manifest, options: PackOptions) -> Packed:
     """Packs a project; its components must be built."""
+    for target in options.targets:
+        check_target(target)
     project = ProjectFiles.of(manifest, options.include)
     old = Lock.read(project.folder)
-    lock = Lock(
-        tuple(component.lock(project.folder) for component in project.components),
-        project.interfaces,
-    )
-    check_lock(old, lock, project.folder, options)
-    layout = Layout.create(options.output)
-    if options.component is None:
-        path = Path(manifest.file)
-        files: Mapping[str, Path | bytes] = {
-            **project.files,
-            MANIFEST_PATH: path,
-            LOCK_PATH: lock.render().encode(),
-        }
-        kind, name = PROJECT, manifest.project.name
-    else:
-        component = _component(project, options.component)
-        lock = replace(lock, components=(component.lock(project.folder),))
-        files = _component_files(component, manifest, project.folder)
-        kind, name = COMPONENT, component.record.name
-    packer = _Packer(manifest, options, project, layout)
-    made = packer.manifest(kind, name, files, lock)
+    with tempfile.TemporaryDirectory(prefix="torvyn-wheels-") as room:
+        wheels = _wheels(project, options, old, Path(room))
+        lock = Lock(
+            tuple(component.lock(project.folder) for component in project.components),
+            project.interfaces,
+            wheels=_locked(wheels) if options.has_wheels else old.wheels if old else (),
+        )
+        check_lock(old, lock, project.folder, options)
+        layout = Layout.create(options.output)
+        packer = _Packer(manifest, options, project, layout)
+        if options.component is None:
+            made = packer.project({**project.files, **wheels}, lock)
+        else:
+            made = packer.component(options.component, lock)
     tags = options.tags or (manifest.project.version,)
     descriptor = layout.add_manifest(made, *tags)
     changed = options.component is None and old != lock
     if changed:
         write_file(project.folder / NAME, lock.render().encode())
     return Packed(layout, descriptor, made, tags, changed)
+
+
+def _wheels(
+    project: ProjectFiles, options: PackOptions, lock: Lock | None, room: Path
+) -> dict[str, Path]:
+    """The wheels of the project: path in the artifact -> file."""
+    if not options.has_wheels:
+        return {}
+    folder = project.folder
+    homes = [folder / each.record.path for each in project.components if each.wasm is None]
+    files = requirement_files(folder, homes)
+    pins = None if options.updates_lock else lock
+    found = download(files, room, options.platforms, pins) if files else {}
+    return {f"{WHEEL_FOLDER}{name}": path for name, path in found.items()}
+
+
+def _locked(wheels: Mapping[str, Path]) -> tuple[LockedFile, ...]:
+    return tuple(LockedFile(path, file_digest(file)) for path, file in wheels.items())
 
 
 def check_lock(old: Lock | None, new: Lock, folder: Path, options: PackOptions) -> None:
@@ -109,14 +135,24 @@ def check_lock(old: Lock | None, new: Lock, folder: Path, options: PackOptions) 
         raise ArtifactError("artifact.lock-outdated", message, location=place, hint=hint)
     if old is None or options.updates_lock:
         return
+    for file in _changed_files(old, new):
+        message = f"`{file}` is not the file that the lock file names"
+        hint = "if you replaced it on purpose, run `torvyn pack --update-lock`"
+        place = Location(str(folder / NAME))
+        raise ArtifactError("artifact.lock-mismatch", message, location=place, hint=hint)
+
+
+def _changed_files(old: Lock, new: Lock) -> Iterator[str]:
+    """The files that were not built here and have another digest than before."""
     for component in new.components:
         known = old.component(component.name)
         is_foreign = not component.sources and known is not None and not known.sources
         if is_foreign and known is not None and known.digest != component.digest:
-            message = f"component `{component.name}`: `{component.file}` has changed"
-            hint = "if you replaced it on purpose, run `torvyn pack --update-lock`"
-            place = Location(str(folder / NAME))
-            raise ArtifactError("artifact.lock-mismatch", message, location=place, hint=hint)
+            yield component.file
+    wheels = {wheel.file: wheel.digest for wheel in old.wheels}
+    for wheel in new.wheels:
+        if wheels.get(wheel.file, wheel.digest) != wheel.digest:
+            yield wheel.file
 
 
 class _Packer:
@@ -126,10 +162,30 @@ class _Packer:
         self._manifest, self._options = manifest, options
         self._project, self._layout = project, layout
 
-    def manifest(
+    def project(self, files: Mapping[str, Path], lock: Lock) -> ImageManifest:
+        own: dict[str, Path | bytes] = {
+            MANIFEST_PATH: Path(self._manifest.file),
+            LOCK_PATH: lock.render().encode(),
+        }
+        wheels = tuple(wheel for wheel in lock.wheels if wheel.file in files)
+        packed = replace(lock, wheels=wheels)
+        return self._made(PROJECT, self._manifest.project.name, {**files, **own}, packed)
+
+    def component(self, name: str, lock: Lock) -> ImageManifest:
+        component = _component(self._project, name)
+        files = _component_files(component, self._manifest, self._project.folder)
+        own = Lock(tuple(each for each in lock.components if each.name == name))
+        return self._made(COMPONENT, name, files, own)
+
+    def _made(
         self, kind: str, name: str, files: Mapping[str, Path | bytes], lock: Lock
     ) -> ImageManifest:
         layers = {path: self._add(path, files[path]) for path in sorted(files)}
+        for path in [path for path in layers if path.endswith(".wasm")]:
+            for target in self._options.targets:
+                self._options.on_compile(path, target)
+                code = compile_for(self._layout.read(layers[path], MAX_FILE_BYTES), target)
+                layers[code_path(path, target)] = self._add(code_path(path, target), code)
         components = [each for each in self._project.components if lock.component(each.record.name)]
         materials = [*lock_materials(lock, self._manifest.project), *self._crates(components)]
         bill = self._add(SBOM_PATH, sbom(self._manifest.project, materials))
@@ -161,6 +217,7 @@ class _Packer:
             "version": self._manifest.project.version,
             "component": self._options.component,
             "include": list(self._options.include),
+            "targets": list(self._options.targets),
             "source": self._manifest.project.repository,
             "revision": self._options.revision,
         }

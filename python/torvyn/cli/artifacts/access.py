@@ -104,7 +104,8 @@ def prepare_artifact(
     fetched = fetch_artifact(
         screen, reference, offline=offline, insecure=insecure, cache_dir=cache_dir
     )
-    return prepare_project(fetched.layout, fetched.descriptor, cache_dir)
+    is_trusted = fetched.verification.is_verified
+    return prepare_project(fetched.layout, fetched.descriptor, cache_dir, is_trusted=is_trusted)
 
 
 def policy_of(keys: tuple[str, ...], threshold: int) -> TrustPolicy | None:

@@ -9,7 +9,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import manifest_option, manifest_path
+from torvyn.cli.target import machine_cache_dir, manifest_option, manifest_path
 
 if TYPE_CHECKING:
     from torvyn.artifact.packing.pack import Packed, PackOptions
@@ -45,6 +45,28 @@ torvyn pack --component content-filter --tag 0.3"""
     help="Add files, such as 'models/**'; see also [pack] in the manifest. Repeatable.",
 )
 @click.option(
+    "--with-wheels",
+    is_flag=True,
+    help="Add the wheels of requirements.txt, of the project and of each component that runs in "
+    "the process, so that the gateway needs no index.",
+)
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="TARGET",
+    help="The machines that the wheels are for: x86_64-linux or aarch64-linux; by default this "
+    "one. Repeatable.",
+)
+@click.option(
+    "--precompile",
+    multiple=True,
+    metavar="TARGET",
+    help="Add compiled code of sandboxed components for x86_64-linux or aarch64-linux, so that "
+    "their first start is fast. It is used only if a trusted key has signed the artifact. "
+    "Repeatable.",
+)
+@click.option(
     "--revision", default="", metavar="TEXT", help="The revision of the sources, such as a commit."
 )
 @click.option("--locked", is_flag=True, help="Fail instead of changing torvyn.lock.")
@@ -61,11 +83,20 @@ def command(screen: Screen, manifest: str, **options: Any) -> int:
     configs of nodes name, torvyn.lock, an SBOM and its provenance. Two packs of the same files are
     identical. The artifact runs without a toolchain and without a network.
     """
+    from dataclasses import replace
+
     from torvyn.artifact.packing.pack import PackOptions, pack
+    from torvyn.artifact.prepare import remember_local_pack
 
     path = manifest_path(manifest)
     record = _checked(screen, path)
-    made = pack(record, _pack_options(PackOptions, options))
+    pack_options = replace(
+        _pack_options(PackOptions, options),
+        on_compile=lambda path, target: screen.info(f"compiling {path} for {target} ..."),
+    )
+    made = pack(record, pack_options)
+    if pack_options.targets:
+        remember_local_pack(made.descriptor.digest, machine_cache_dir({}))
     _show(screen, made)
     return 0
 
@@ -79,6 +110,9 @@ def _pack_options(kind: type[PackOptions], options: dict[str, Any]) -> PackOptio
         options["revision"],
         is_locked=options["locked"],
         updates_lock=options["update_lock"],
+        has_wheels=options["with_wheels"],
+        platforms=options["platforms"],
+        targets=options["precompile"],
     )
 
 

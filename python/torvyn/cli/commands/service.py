@@ -10,6 +10,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.command_group import command_group
+from torvyn.cli.deployment.options import existing, root_option
 from torvyn.cli.screen import Screen
 from torvyn.cli.supervision.unit_options import unit_options
 from torvyn.cli.target import Target, flow_options, manifest_option
@@ -48,6 +49,12 @@ def command() -> None:
 @make_command("install", example="torvyn service install flow.main --memory-max 256MiB")
 @flow_options
 @click.option("--name", metavar="NAME", help="The name of the service.")
+@click.option(
+    "--deployment",
+    metavar="NAME",
+    help="Run this deployment, with its updates; see `torvyn deploy`.",
+)
+@root_option
 @system_option
 @unit_options
 @click.option("--print", "is_printed", is_flag=True, help="Print the unit and install nothing.")
@@ -55,6 +62,8 @@ def command() -> None:
 def install(
     screen: Screen,
     name: str | None,
+    deployment: str | None,
+    root: str | None,
     is_system: bool,
     is_printed: bool,
     no_start: bool,
@@ -70,6 +79,7 @@ def install(
     Installing again replaces the unit and restarts the service. The flow is linked first: one that
     cannot run is not installed. A relative path in the manifest is relative to its folder.
     """
+    from torvyn.cli.deployment.deployment_unit import plan_deployment
     from torvyn.cli.supervision.systemctl import Systemd
     from torvyn.cli.supervision.unit_options import plan_installation
 
@@ -80,8 +90,11 @@ def install(
         message = "a service cannot run an artifact directly"
         hint = "run `torvyn run` with the artifact, or install the service in a project's folder"
         raise UsageError("cli.bad-usage", message, hint=hint)
-    arguments = {"--config": overrides, "--set": settings}
-    made = plan_installation(target, arguments, name, is_system, options)
+    if deployment is not None:
+        made = plan_deployment(existing(root, deployment), name, is_system, options)
+    else:
+        arguments = {"--config": overrides, "--set": settings}
+        made = plan_installation(target, arguments, name, is_system, options)
     screen.secrets = made.plan.secrets
     screen.warn(made.plan.warnings)
     systemd = Systemd(is_system)

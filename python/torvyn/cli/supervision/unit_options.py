@@ -107,7 +107,7 @@ def plan_installation(
         stop_s=stop_limit_s(plan),
         has_state_dir="state_dir" in RUNTIME.by_name,
         systemd_version=systemctl.version(),
-        **_unit_fields(options, is_system),
+        **unit_fields(options, is_system),
     )
     return Installation(unit, plan, linker.manifest.variables)
 
@@ -135,7 +135,7 @@ def stop_limit_s(plan: Plan) -> float:
     return runtime.drain_timeout_s + runtime.teardown_timeout_s * len(plan.nodes) + _STOP_MARGIN_S
 
 
-def _unit_fields(options: dict[str, Any], is_system: bool) -> dict[str, Any]:
+def unit_fields(options: dict[str, Any], is_system: bool) -> dict[str, Any]:
     for option in ("user", "writable", "devices"):
         if options[option] and not is_system:
             flag = "--device" if option == "devices" else f"--{option}"

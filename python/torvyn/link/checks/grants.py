@@ -58,15 +58,24 @@ def check_grant_names(manifest: Manifest, problems: Problems) -> None:
     """Adds a problem for each grant to a component that does not exist."""
     declared = [record.name for record in manifest.components]
     nodes = (node for flow in manifest.flows.values() for node in flow.nodes.values())
-    # The component of a node that names a file has the name of the file.
-    files = (Path(node.component) for node in nodes if node.component)
-    known = [*declared, *(file.stem for file in files if file.suffix == ".wasm")]
+    named = [node.component for node in nodes if node.component]
+    # The component of a node that names a file has the name of the file; of one that names an
+    # artifact, that of the artifact.
+    files = [Path(text).stem for text in named if text.endswith(".wasm")]
+    artifacts = [artifact_name(text) for text in named if text.startswith("oci:")]
+    known = [*declared, *files, *artifacts]
     for grant in manifest.security.grants.values():
         if grant.name not in known:
             listing = f"the components are {quoted(declared)}" if declared else None
             message = f"`[security.grants.{grant.name}]` names an unknown component"
             hint = suggestion(grant.name, known, listing)
             problems.add("link.grant-unknown", message, grant.location, hint)
+
+
+def artifact_name(reference: str) -> str:
+    """The name of a component that a node takes from an artifact: the last part of the path."""
+    path = reference.partition("@")[0].rpartition("/")[2]
+    return path.removeprefix("oci:").partition(":")[0]
 
 
 def _compare(

@@ -1,0 +1,57 @@
+"""Components of registries: a node names an artifact, `oci://host/name:tag`, and gets its `.wasm`.
+
+The trust policy of this machine decides whether the artifact may be used. If torvyn.lock has the
+reference, exactly the artifact that it names is used, and a cached one needs no network. Only
+components for the sandbox are accepted: what a guest may use is granted here, not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from torvyn.artifact.lock import Lock
+from torvyn.artifact.model import COMPONENT, ImageManifest, check_digest
+from torvyn.artifact.prepare import default_cache_dir, private_folder
+from torvyn.artifact.reference import LayoutReference, parse_reference
+from torvyn.artifact.registry.cache import cache_folder
+from torvyn.artifact.registry.fetch import FetchOptions, fetch
+from torvyn.artifact.signature.policy import TrustPolicy
+from torvyn.artifact.unpack import unpack
+from torvyn.errors import Diagnostic, LinkError
+
+
+def fetch_component(
+    reference: str, folder: Path, lock: Lock | None, cache_dir: Path | None
+) -> tuple[Path, tuple[Diagnostic, ...]]:
+    """The `.wasm` file of a component, in the cache, and warnings. Layouts are relative to the
+    project's folder."""
+    cache = cache_dir or default_cache_dir()
+    options = FetchOptions(TrustPolicy.load(), cache_folder(cache))
+    fetched = fetch(_pinned(reference, folder, lock), options)
+    manifest = fetched.layout.manifest(fetched.descriptor)
+    path = _wasm_path(reference, manifest)
+    name = fetched.descriptor.digest.removeprefix("sha256:")
+    target = private_folder(cache / "unpacked") / name
+    unpack(fetched.layout, fetched.descriptor, target)
+    return target / path, fetched.warnings
+
+
+def _pinned(reference: str, folder: Path, lock: Lock | None) -> str:
+    """The reference with the digest of the lock file, if it has one."""
+    parsed = parse_reference(reference)
+    if isinstance(parsed, LayoutReference):
+        parsed = replace(parsed, folder=folder / parsed.folder)
+    locked = lock.artifact(reference) if lock is not None else None
+    if locked is not None and parsed.digest is None:
+        parsed = replace(parsed, digest=check_digest(locked.digest))
+    return str(parsed)
+
+
+def _wasm_path(reference: str, manifest: ImageManifest) -> str:
+    files = [path for path in manifest.files() if path.endswith(".wasm")]
+    if manifest.artifact_type == COMPONENT and len(files) == 1:
+        return files[0]
+    message = f"`{reference}` is not a component for the sandbox: one with a single `.wasm` file"
+    hint = "pack such a component with `torvyn pack --component NAME`"
+    raise LinkError("link.component-unsupported", message, hint=hint)
