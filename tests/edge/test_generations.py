@@ -117,6 +117,14 @@ def test_garbage_collection_keeps_the_current_generation_and_its_fallback(
     assert list((deployment.folder / "staging").iterdir()) == []
 
 
+def test_updates_remove_only_generations_of_the_channel(deployment: Deployment) -> None:
+    for number, version in ((3, None), (4, 4), (5, 5)):
+        add(deployment, number, version=version)
+
+    assert deployment.collect(keep=1, is_of_channel=True) == [4]
+    assert list(deployment.records()) == [1, 2, 3, 5]
+
+
 def test_numbers_are_not_used_twice(deployment: Deployment) -> None:
     add(deployment, 3)
     deployment.collect()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from collecting import collecting
 
 from torvyn.cli import app
 from torvyn.edge.reporting import Heartbeat, Report
@@ -23,12 +24,8 @@ REPORT = Report(
 
 @pytest.fixture
 def collector(tmp_path: Path) -> Iterator[Collector]:
-    with Collector(("127.0.0.1", 0), tmp_path / "reports", "secret") as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-        thread.start()
+    with collecting(tmp_path / "reports", "secret") as made:
         yield made
-        made.shutdown()
-        thread.join()
 
 
 def post(collector: Collector, body: bytes, **headers: str) -> int:

@@ -24,15 +24,20 @@ class PerLoop(Generic[T]):
         closes its generators."""
         self._open = open
         self._lock = threading.Lock()
+        self._latest: tuple[weakref.ref[asyncio.AbstractEventLoop], T] | None = None
+        """What most calls of `get` return, without the cost of a weak dictionary."""
         self._entries: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[AsyncGenerator[T, None], T]
         ] = weakref.WeakKeyDictionary()
         weakref.finalize(self, _close_all, self._entries)
 
     async def get(self) -> T:
-        loop = asyncio.get_running_loop()
+        loop, latest = asyncio.get_running_loop(), self._latest
+        if latest is not None and latest[0]() is loop and self._is_usable(latest[1]):
+            return latest[1]
         entry = self._entries.get(loop)
         if entry is not None and self._is_usable(entry[1]):
+            self._latest = (weakref.ref(loop), entry[1])
             return entry[1]
         scope = self._open()
         opened = await anext(scope)
@@ -48,6 +53,7 @@ class PerLoop(Generic[T]):
         with self._lock:
             entries = list(self._entries.items())
             self._entries.clear()
+            self._latest = None
         for loop, (scope, _) in entries:
             if loop is asyncio._get_running_loop():
                 keep_task(loop.create_task(_close(scope)))
@@ -60,6 +66,7 @@ class PerLoop(Generic[T]):
         """Like `close`, and waits for that of the running loop."""
         with self._lock:
             entry = self._entries.pop(asyncio.get_running_loop(), None)
+            self._latest = None
         if entry is not None:
             await _close(entry[0])
         self.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
         prompt: PromptGuard | None = None,
     ) -> None:
         prompt_flow = None if prompt is None else _prompt_flow(prompt, request)
-        flows = None if through is None else _answer_flows(request, through)
+        flows = None if through is None else _answer_flows()(request, through)
         self._run = EngineRun(engine, request, clock, flows, prompt_flow)
         self._is_read = False
 
@@ -139,11 +140,13 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
         self._is_read = True
 
 
-def _answer_flows(request: Request, make_flow: MakeFlow) -> AnswerFlows:
-    # Flows need the reactor, which many programs with an engine never load.
+@functools.cache
+def _answer_flows() -> type[AnswerFlows]:
+    # Flows need the reactor, which many programs with an engine never load. An import that has been
+    # done costs a server more than the call of a cached function.
     from torvyn.engine.answer.answer_flows import AnswerFlows
 
-    return AnswerFlows(request, make_flow)
+    return AnswerFlows
 
 
 def _prompt_flow(guard: PromptGuard, request: Request) -> PromptFlow:

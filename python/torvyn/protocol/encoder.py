@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from torvyn._native import FrameEncoder
 from torvyn.protocol.frames import (
@@ -28,6 +28,7 @@ from torvyn.protocol.openai.surrogate_pairs import encodable
 
 Dialect = Literal["torvyn", "openai-chat", "openai-completions"]
 Framing = Literal["sse", "lines", "json"]
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class Encoder(FrameEncoder):
@@ -140,7 +141,7 @@ def to_json(value: Any) -> str:
     """One line of JSON that can be encoded as UTF-8, even with lone surrogates in it."""
     if isinstance(value, Mapping):
         value = dict(value)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _JSON.encode(value)
     if text.isascii():
         return text
     try:

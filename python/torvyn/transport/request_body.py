@@ -147,9 +147,9 @@ def ignored_header(names: tuple[str, ...]) -> dict[str, str]:
 def _fields(body: Mapping[str, Any]) -> Json:
     """The fields that are not null, with their types checked."""
     fields = {name: value for name, value in body.items() if value is not None}
-    for name, (types, description) in _TYPES.items():
-        if name in fields and not isinstance(fields[name], types):
-            raise invalid(f"`{name}` must be {description}")
+    for name, value in fields.items():
+        if (known := _TYPES.get(name)) is not None and not isinstance(value, known[0]):
+            raise invalid(f"`{name}` must be {known[1]}")
     if not all(isinstance(tool, dict) for tool in fields.get("tools", ())):
         raise invalid("`tools` must be a list of objects")
     return fields

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from channel_server import channel_server
+from collecting import collecting
 from running_deployment import running
 from versioned_gateway import lost, pack, state_of
 
 from torvyn.artifact.signature.keys import SigningKey
 from torvyn.cli import app
+from torvyn.edge.reporting.collector import stored_reports
 
 Deploy = Callable[..., Any]
 
@@ -83,6 +85,21 @@ def test_a_version_that_fails_on_the_gateway_is_rolled_back_and_not_tried_again(
 
     assert run.versions() == ["1.0.0", "3.0.0"]
     assert lost(output) == []
+
+
+def test_a_running_gateway_reports_what_it_runs(deploy: Deploy, site: Path) -> None:
+    folder, output = site.parent / "root" / "gateway", site.parent / "delivered.txt"
+    release(deploy, site, "1.0.0")
+    with collecting(site.parent / "reports") as collector:
+        follow = ("follow", "gateway", site / "channel.json", "--interval", "200ms")
+        report = ("--heartbeat", collector.url, "--device", "gw-1")
+        keys = ("--key", site.parent / "release.pub", "--root", folder.parent)
+        deploy(*follow, *report, *keys)
+        with running(folder, output) as run:
+            run.wait("it reports", lambda: any(r.version for r in stored_reports(collector.folder)))
+        (last,) = stored_reports(collector.folder)
+
+    assert (last.device, last.project, last.version) == ("gw-1", "gateway 1.0.0", 1)
 
 
 def test_keys_are_changed_by_old_and_new_keys(deploy: Deploy, site: Path) -> None:

@@ -7,19 +7,18 @@ Two processes may use it at once: those that write take a lock. Readers need non
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.edge.failures import damaged, disk_failed, in_use, no_generation, unknown_generation
+from torvyn.edge.failures import damaged, disk_failed, no_generation, unknown_generation
 from torvyn.edge.generations.disk import Disk
+from torvyn.edge.generations.locking import held_lock
 from torvyn.edge.generations.records import PROJECT, GenerationRecord, manifest_of
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.errors import TorvynError
@@ -27,7 +26,6 @@ from torvyn.errors import TorvynError
 logger = logging.getLogger("torvyn.edge")
 
 _LOCK_WAIT_S: Final = 30.0
-_POLL_S: Final = 0.02
 
 Change = Callable[[DeploymentState, Mapping[int, GenerationRecord]], DeploymentState]
 
@@ -151,12 +149,14 @@ class Deployment:
             raise no_generation(self.name)
         return self.record(chosen.current)
 
-    def collect(self, keep: int = 0) -> list[int]:
+    def collect(self, keep: int = 0, *, is_of_channel: bool = False) -> list[int]:
         """Removes generations that are not needed, except the newest `keep`; returns their
-        numbers."""
+        numbers. With `is_of_channel`, those that a person has added stay."""
         self.create()
         with self._locked():
-            removed = self.state().removable(self.records(), keep)
+            records = self.records()
+            numbers = [n for n in records if records[n].version is not None or not is_of_channel]
+            removed = self.state().removable(numbers, keep)
             for number in removed:
                 self._disk.remove(self.path(number), self._staging)
         return removed
@@ -185,17 +185,10 @@ class Deployment:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One writer at a time. The lock ends with the process."""
-        try:
-            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise disk_failed(self.folder / "lock", error) from error
-        try:
-            _wait_for(lock, f"changes the deployment `{self.name}`")
+        """One writer at a time."""
+        with held_lock(self.folder / "lock", _LOCK_WAIT_S, f"changes `{self.name}`"):
             self._disk.sweep(self._staging)
             yield
-        finally:
-            os.close(lock)
 
     def _recovered(self) -> DeploymentState:
         """What the links and the generations say. The current generation counts as good: it ran."""
@@ -221,19 +214,6 @@ class Deployment:
 def _added(state: DeploymentState, record: GenerationRecord) -> DeploymentState:
     state = replace(state, next=record.number + 1)
     return state if state.current is not None else state.activate(record)
-
-
-def _wait_for(lock: int, what: str) -> None:
-    until_s = time.monotonic() + _LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until_s:
-                raise in_use(what) from None
-            time.sleep(_POLL_S)
-        else:
-            return
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -115,6 +115,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def is_writable(folder: Path) -> bool:
+    """Whether something can be written there, now."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-") as file:
+            file.write(b"\0" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        return False
+    return True
+
+
 def _is_in_use(folder: Path) -> bool:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

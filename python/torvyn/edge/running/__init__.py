@@ -6,9 +6,11 @@ new one starts from that state. Then it is observed: it becomes good, or the fal
 
 generation_process  the process of one generation, and the messages it sends
 trial               is a new generation healthy? Rules without I/O
+run_options         its commands and time limits
 deployment_run      `DeploymentRun`: starts, exchanges, observes, restarts
 """
 
-from torvyn.edge.running.deployment_run import DeploymentRun, RunOptions
+from torvyn.edge.running.deployment_run import DeploymentRun
+from torvyn.edge.running.run_options import RunOptions
 
 __all__ = ["DeploymentRun", "RunOptions"]

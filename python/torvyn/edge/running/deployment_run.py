@@ -6,23 +6,21 @@ reach this process: it looks at the file once per second.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import logging
-import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from torvyn.concurrency.signals import SignalWaiter
-from torvyn.edge.failures import disk_failed, in_use
 from torvyn.edge.generations import Deployment, GenerationRecord
+from torvyn.edge.generations.disk import is_writable
+from torvyn.edge.generations.locking import held_lock
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.edge.running.generation_process import GenerationProcess
+from torvyn.edge.running.run_options import RunOptions
 from torvyn.edge.running.trial import ErrorCount, Trial
 from torvyn.errors import TorvynError
 from torvyn.machine.systemd_notify import notify, watchdog_interval_s
@@ -34,22 +32,9 @@ _FIRST_DELAY_S: Final = 1.0
 _LAST_DELAY_S: Final = 60.0
 _CANNOT_RUN: Final = 2
 """The exit code of a manifest or a component that is wrong: another try would not help."""
+_KEPT: Final = 1
+"""Generations of the channel besides the current one and its fallback."""
 _OWN_END: Final = (0, 143, -signal.SIGTERM)
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    command: Callable[[GenerationRecord], list[str]]
-    """The command line of the process of a generation."""
-    ask: Callable[[int], Mapping[str, Any] | None]
-    """The status of the flow in a process."""
-    health_s: float = 60.0
-    stall_s: float = 60.0
-    prepare_s: float = 300.0
-    start_s: float = 120.0
-    lock_wait_s: float = 45.0
-    is_lasting: bool = False
-    """Whether to go on when no generation can run, because an update may bring one."""
 
 
 class _Stopped(Exception):
@@ -95,7 +80,16 @@ class DeploymentRun:
 
     def run(self) -> int:
         """Runs until a signal, or until the flow has ended by itself; returns the exit code."""
-        with self._alone(), tempfile.TemporaryDirectory(prefix="torvyn-") as folder, self._signals:
+        with (
+            # The generation of a run that was killed may still save its state.
+            held_lock(
+                self._deployment.folder / "run.lock",
+                self._options.lock_wait_s,
+                f"runs the deployment `{self._deployment.name}`",
+            ) as self._lock,
+            tempfile.TemporaryDirectory(prefix="torvyn-") as folder,
+            self._signals,
+        ):
             self._folder = Path(folder)
             try:
                 return self._loop()
@@ -170,8 +164,8 @@ class DeploymentRun:
         if self._trial is None:
             return
         is_over = self._trial.is_over(time.monotonic())
-        is_writable = not is_over or _is_writable(self._deployment.data)
-        problem = self._trial.problem(self._options.ask(process.pid), is_writable)
+        can_write = not is_over or is_writable(self._deployment.data)
+        problem = self._trial.problem(self._options.ask(process.pid), can_write)
         if problem is not None:
             self._fail(process, problem, is_final=True)
         elif is_over:
@@ -218,7 +212,15 @@ class DeploymentRun:
         if record.number not in self._deployment.state().good:
             self._change(lambda state: state.mark_good(record.number, _bar(state, record)))
             logger.info("generation %d is good", record.number)
+            self._collect()
             self.on_change()
+
+    def _collect(self) -> None:
+        """Updates must not fill the disk. What a person has added is theirs to remove."""
+        try:
+            self._deployment.collect(_KEPT, is_of_channel=True)
+        except TorvynError as error:
+            logger.warning("%s", error.message)
 
     def _change(self, change: Callable[[DeploymentState], DeploymentState]) -> None:
         try:
@@ -282,48 +284,9 @@ class DeploymentRun:
         if watchdog_interval_s() is not None:
             notify("WATCHDOG=1")
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One run of a deployment at a time. Generations inherit the lock."""
-        path = self._deployment.folder / "run.lock"
-        try:
-            self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise disk_failed(path, error) from error
-        try:
-            _wait_for_lock(self._lock, self._deployment.name, self._options.lock_wait_s)
-            yield
-        finally:
-            os.close(self._lock)
-
 
 def _bar(state: DeploymentState, record: GenerationRecord) -> int:
     """The `min_version` of the channel, once a version that it allows is good."""
     bar = state.channel.get("min_version", 0)
     is_allowed = isinstance(bar, int) and record.version is not None and record.version >= bar
     return bar if is_allowed else 0
-
-
-def _wait_for_lock(lock: int, name: str, wait_s: float) -> None:
-    """The generation of a process that was killed may still save its state."""
-    until_s = time.monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until_s:
-                raise in_use(f"runs the deployment `{name}`") from None
-            time.sleep(0.1)
-        else:
-            return
-
-
-def _is_writable(folder: Path) -> bool:
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-") as file:
-            file.write(b"\0" * 4096)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        return False
-    return True

@@ -33,7 +33,8 @@ def parse_json(data: bytes, what: str) -> Any:
         where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         message = f"the {what} is not valid JSON{where}"
         raise Rejection(400, "transport.bad-json", message, hint=_EXAMPLE) from None
-    if _is_deeper_than(MAX_DEPTH, value):
+    may_be_deep = data.count(b"{") + data.count(b"[") > MAX_DEPTH
+    if may_be_deep and _is_deeper_than(MAX_DEPTH, value):
         raise _too_deep(what)
     if _SURROGATE.search(data) is not None and not _is_encodable(value):
         message = f"the {what} contains half of a surrogate pair"

@@ -48,7 +48,7 @@ class NativeListener:
         self._is_for_grpc = is_for_grpc
         self._http = application.http_at_grpc_port if is_for_grpc else application.http
         self._exchanges: dict[int, NativeExchange] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         self._warned_at_s = -_WARN_S
         pem = None if certificate is None else certificate.read()
         self._wire = WireServer(sock.detach(), **_options(application.settings), tls=pem)
@@ -118,9 +118,8 @@ class NativeListener:
             exchange = NativeExchange(native, application.sample_rate)
             handling = self._http.handle(exchange)
         self._exchanges[native.id] = exchange
-        task = self._loop.create_task(self._handle(native.id, exchange, handling))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        handled = self._handle(native.id, exchange, handling)
+        self._tasks[native.id] = self._loop.create_task(handled)
 
     async def _handle(
         self, number: int, exchange: NativeExchange, handling: Coroutine[Any, Any, None]
@@ -128,7 +127,7 @@ class NativeListener:
         try:
             await handling
         finally:
-            del self._exchanges[number]
+            del self._exchanges[number], self._tasks[number]
             exchange.end()
 
     def _tell(self, kind: int, about: int | str) -> None:

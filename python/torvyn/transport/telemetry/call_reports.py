@@ -39,9 +39,10 @@ class CallReports:
     def ended(self, call: Call) -> None:
         metrics = self._metrics.flows[call.flow]
         metrics.streams -= 1
-        metrics.ended(call)
+        usage, timing = call.answer.usage, call.answer.timing
+        metrics.ended(call, usage, timing)
         self._audit.ended(call)
-        summary = self._instances.ended(call)
+        summary = self._instances.ended(call, usage, timing)
         if not call.wire.keep(summary):
             log_stream(summary, call.trace.trace_id)
         if self._tracer is not None:

@@ -19,6 +19,7 @@ from torvyn.observe.logs import rfc3339
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer import FlowAccount
     from torvyn.engine.service.service import Service
+    from torvyn.protocol.frames import Usage
     from torvyn.transport.access.caller import Caller
     from torvyn.transport.call import Call
 
@@ -42,9 +43,9 @@ class Instances:
         self._services = services
         self._ended: deque[EndedAnswer] = deque(maxlen=MAX_ENDED)
 
-    def ended(self, call: Call) -> Mapping[str, Any]:
+    def ended(self, call: Call, usage: Usage, timing: Mapping[str, float]) -> Mapping[str, Any]:
         """Keeps the summary of a call that has ended, and returns it."""
-        summary = self._summary(call, _state(call))
+        summary = self._summary(call, _state(call), usage, timing)
         tenant, accounts = call.wire.caller.tenant, call.answer.accounts
         self._ended.append(EndedAnswer(_ids(call), tenant, summary, accounts))
         return summary
@@ -54,7 +55,7 @@ class Instances:
         for call in self._calls.values():
             if _sees(caller, call.wire.caller.tenant):
                 connections = [*_connections(call.answer.accounts)]
-                yield {**self._summary(call, "running"), "connections": connections}
+                yield {**self._running(call), "connections": connections}
 
     def recent(self, caller: Caller) -> Iterator[Mapping[str, Any]]:
         """The ended answers that the caller may see, the latest first."""
@@ -66,15 +67,19 @@ class Instances:
         or its request's id."""
         for call in reversed(list(self._calls.values())):
             if id in _ids(call) and _sees(caller, call.wire.caller.tenant):
-                return _with_accounts(self._summary(call, "running"), call.answer.accounts)
+                return _with_accounts(self._running(call), call.answer.accounts)
         for ended in reversed(self._ended):
             if id in ended.ids and _sees(caller, ended.tenant):
                 return _with_accounts(ended.summary, ended.accounts)
         return None
 
-    def _summary(self, call: Call, state: str) -> dict[str, Any]:
+    def _running(self, call: Call) -> dict[str, Any]:
+        return self._summary(call, "running", call.answer.usage, call.answer.timing)
+
+    def _summary(
+        self, call: Call, state: str, usage: Usage, timing: Mapping[str, float]
+    ) -> dict[str, Any]:
         answer, engine = call.answer, self._services[call.flow].engine
-        timing = answer.timing
         return {
             "id": call.id[:SHOWN_ID],
             "request_id": call.wire.request_id,
@@ -89,8 +94,8 @@ class Instances:
             "choices": answer.request.n,
             "finish": [] if state == "running" else _finishes(call),
             "error": None if call.failure is None else call.failure.code,
-            "prompt_tokens": answer.usage.prompt_tokens,
-            "completion_tokens": answer.usage.completion_tokens,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
             **timing,
         }
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from torvyn.protocol.frames import Usage
 from torvyn.transport.call import Call
 from torvyn.transport.telemetry.histogram import Histogram, render_labels
 
@@ -69,8 +70,7 @@ class FlowMetrics:
         self.streams = 0
         self.histograms = {name: Histogram(bounds) for name, (_, bounds, _) in HISTOGRAMS.items()}
 
-    def ended(self, call: Call) -> None:
-        usage, timing = call.answer.usage, call.answer.timing
+    def ended(self, call: Call, usage: Usage, timing: Mapping[str, float]) -> None:
         for reason in call.answer.finish_reasons:
             self.answers[call.finish(0, reason, None).reason] += 1
         if call.failure is not None:

@@ -1,0 +1,24 @@
+"""How a deployment is run: its commands, and its time limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torvyn.edge.generations import GenerationRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    command: Callable[[GenerationRecord], list[str]]
+    """The command line of the process of a generation."""
+    ask: Callable[[int], Mapping[str, Any] | None]
+    """The status of the flow in a process."""
+    health_s: float = 60.0
+    stall_s: float = 60.0
+    prepare_s: float = 300.0
+    start_s: float = 120.0
+    lock_wait_s: float = 45.0
+    is_lasting: bool = False
+    """Whether to go on when no generation can run, because an update may bring one."""
