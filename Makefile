@@ -13,7 +13,7 @@ DENY := $(TOOLS)/bin/cargo-deny
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat serve test simulate test-deps test-tokenizers test-cosign lint format bench reliability conformance docs proto ci clean
+.PHONY: help demo chat serve test simulate test-deps test-tokenizers test-cosign lint format bench reliability conformance docs wheel proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -126,6 +126,9 @@ reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/resu
 
 conformance: $(VENV)/.dev test-deps ## run the test suites of the protocols against the server
 	$(BIN)/python -m benches.conformance
+
+wheel: $(VENV)/.made ## build the wheel for gateways into dist/ and print its size
+	@$(BIN)/python tools/build_wheel.py dist
 
 docs: $(VENV)/.dev ## generate the reference pages
 	$(BIN)/python docs/generate.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -161,6 +162,21 @@ def test_an_endless_body_is_refused(
     with pytest.raises(ArtifactError) as caught:
         pull(registry, options)
     assert caught.value.code == "artifact.too-large"
+    assert not is_cached(options)
+
+
+def test_a_compressed_body_is_not_unpacked(
+    registry: ScriptedRegistry, options: FetchOptions
+) -> None:
+    async def fault(request: web.Request) -> web.StreamResponse | None:
+        packed = {"Content-Encoding": "gzip"}
+        is_blob = BLOB in request.path
+        return web.Response(body=gzip.compress(DATA), headers=packed) if is_blob else None
+
+    registry.fault = fault
+
+    with pytest.raises(TorvynError):
+        pull(registry, options)
     assert not is_cached(options)
 
 
