@@ -1,9 +1,9 @@
 """A durable flow whose components are swapped all the time, and which kills itself at one step.
 
-    python swap_process.py FOLDER COUNT RATE STEP NUMBER
+    python swap_process.py FOLDER COUNT RATE STEP NUMBER [idempotent]
 
 STEP is `init`, `snapshot`, `restore`, `process` or `teardown` of a new version, or `none`: the
-process kills itself at the NUMBERth time it comes there.
+process kills itself at the NUMBERth time it comes there. An idempotent sink is a table with a key.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from gateway_process import Broker, Counter, FileSink
 
 import torvyn
+from torvyn.components.builtin.sink_sqlite import SQLite
 from torvyn.errors import FlowError
 
 STEP, NUMBER = sys.argv[4], int(sys.argv[5])
@@ -58,12 +59,19 @@ class Version(Counter):
         come_to("teardown")
 
 
+def make_sink(folder: Path) -> torvyn.Sink:
+    if "idempotent" not in sys.argv:
+        return FileSink(folder)
+    path = str(folder / "delivered.db")
+    return SQLite({"path": path, "columns": ["seq", "seen"], "key": "seq"})
+
+
 def main() -> None:
     folder, count, rate = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     os.environ["TORVYN_RUNTIME__STATE_DIR"] = str(folder / "state")
     flow = torvyn.Flow(checkpoint_s=0.1)
     flow.add("broker", Broker(folder, count, rate))
-    flow.add("count", Version()).add("out", FileSink(folder))
+    flow.add("count", Version()).add("out", make_sink(folder))
     flow.connect("broker", "count").connect("count", "out", carrier="disk")
     threading.Thread(target=swap_all_the_time, args=(flow, folder), daemon=True).start()
     print("ready", flush=True)
@@ -77,7 +85,7 @@ def swap_all_the_time(flow: torvyn.Flow, folder: Path) -> None:
     try:
         while True:
             flow.swap("count", Version(), trial_s=0)
-            flow.swap("out", FileSink(folder), trial_s=0)
+            flow.swap("out", make_sink(folder), trial_s=0)
     except FlowError:
         return  # The flow has ended.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,19 +19,19 @@ COUNT = 3000
 BATCH = 500
 
 
-def run_with_kill(folder: Path, step: str, number: int) -> list[dict[str, Any]]:
-    """Lets the process kill itself at a step, then finish in a second run; what it delivered."""
+def run_with_kill(folder: Path, step: str, number: int, *mode: str) -> None:
+    """Lets the process kill itself at a step, then finish in a second run."""
     command = [sys.executable, str(PROCESS), str(folder), str(COUNT), "4000"]
-    killed = subprocess.run([*command, step, str(number)], timeout=60, check=False)
+    killed = subprocess.run([*command, step, str(number), *mode], timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
-    subprocess.run([*command, "none", "0"], timeout=60, check=True)
-    lines = (folder / "delivered").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    subprocess.run([*command, "none", "0", *mode], timeout=60, check=True)
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_nothing_is_lost_when_a_swap_is_killed(tmp_path: Path, step: str) -> None:
-    delivered = run_with_kill(tmp_path, step, random.Random(step).randint(1, 2))
+    run_with_kill(tmp_path, step, random.Random(step).randint(1, 2))
+    lines = (tmp_path / "delivered").read_text().splitlines()
+    delivered = [json.loads(line) for line in lines]
     numbers = [each["seq"] for each in delivered]
 
     assert set(numbers) == set(range(COUNT))
@@ -39,3 +40,11 @@ def test_nothing_is_lost_when_a_swap_is_killed(tmp_path: Path, step: str) -> Non
     first: dict[int, int] = {}
     for each in delivered:
         assert first.setdefault(each["seen"], each["seq"]) == each["seq"]
+
+
+def test_an_idempotent_sink_has_every_element_once(tmp_path: Path) -> None:
+    run_with_kill(tmp_path, "restore", 1, "idempotent")
+
+    with closing(sqlite3.connect(tmp_path / "delivered.db")) as rows:
+        found = [row[0] for row in rows.execute("SELECT seq FROM elements ORDER BY seq")]
+    assert found == list(range(COUNT))

@@ -6,9 +6,11 @@ import functools
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from benches.harness import percentile
@@ -59,22 +61,25 @@ def _killed(rounds: int) -> list[tuple[float, float]]:
         for step in STEPS:
             number = random.Random(seed).randint(1, 2)
             with tempfile.TemporaryDirectory() as folder:
-                results.append(_kill(Path(folder), step, number))
+                _kill(Path(folder), step, number)
+                lines = Path(folder, "delivered").read_text().splitlines()
+            numbers = [json.loads(line)["seq"] for line in lines]
+            unique = len(set(numbers))
+            results.append((float(KILL_COUNT - unique), float(len(numbers) - unique)))
     return results
 
 
-def _kill(folder: Path, step: str, number: int) -> tuple[float, float]:
+def _kill(folder: Path, step: str, number: int, *mode: str) -> None:
+    """Kills the process at a step, and lets it finish in a second run."""
     program = TESTS / "durable_flows" / "swap_process.py"
     command = [sys.executable, str(program), str(folder), str(KILL_COUNT), str(KILL_RATE)]
     killed = subprocess.run(
-        [*command, step, str(number)], stdout=subprocess.DEVNULL, timeout=120, check=False
+        [*command, step, str(number), *mode], stdout=subprocess.DEVNULL, timeout=120, check=False
     )
     if killed.returncode != -signal.SIGKILL:
         raise AssertionError(f"the process was not killed at `{step}`")
-    subprocess.run([*command, "none", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
-    lines = (folder / "delivered").read_text().splitlines()
-    numbers = [json.loads(line)["seq"] for line in lines]
-    return float(KILL_COUNT - len(set(numbers))), float(len(numbers) - len(set(numbers)))
+    command += ["none", "0", *mode]
+    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=120, check=True)
 
 
 def killed(rounds: int) -> Measurement:
@@ -85,6 +90,18 @@ def killed(rounds: int) -> Measurement:
 def killed_repeated(rounds: int) -> Measurement:
     samples = [repeated for _, repeated in _killed(rounds)]
     return Measurement(max(samples), samples, f"{sum(samples):g} after {len(samples)} kills")
+
+
+def killed_idempotent(rounds: int) -> Measurement:
+    samples = []
+    for seed in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            _kill(Path(folder), STEPS[seed % len(STEPS)], 1, "idempotent")
+            with closing(sqlite3.connect(Path(folder, "delivered.db"))) as rows:
+                found = [row[0] for row in rows.execute("SELECT seq FROM elements")]
+        lost, repeated = KILL_COUNT - len(set(found)), len(found) - len(set(found))
+        samples.append(float(lost + repeated))
+    return Measurement(sum(samples), samples, f"{len(samples)} kills")
 
 
 _HOW = f"{SWAPS} swaps per round at {RATE:,} elements/s, of source, processor and sink"
@@ -115,5 +132,13 @@ CASES = [
         BATCH,
         "per kill",
         killed_repeated,
+    ),
+    Case(
+        "swap.killed.idempotent",
+        "the same, with an idempotent sink",
+        "a `sqlite` sink with a key, one kill per round",
+        0,
+        "rows missing or twice",
+        killed_idempotent,
     ),
 ]

@@ -111,3 +111,6 @@ impl Trial {
         ends_the_flow || (self.errors >= FEWEST_ERRORS && self.errors * ERROR_SHARE >= calls)
     }
 }
+
+#[cfg(test)]
+mod tests;

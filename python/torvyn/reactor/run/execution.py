@@ -11,12 +11,12 @@ import contextlib
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
-from torvyn.contract import End
+from torvyn.contract import Context, End
 from torvyn.contract.enums import FailureKind, FlowState
 from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor
@@ -88,6 +88,8 @@ class Execution:
         self.context = make_context(plan, request_id)
         audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
         self.setup = RunSetup(audit, scheduler, clock)
+        self.contexts: Sequence[Context] | None = None
+        """One for each node, where they differ."""
 
     # Start
 
@@ -159,6 +161,8 @@ class Execution:
         if self.abandonment.is_abandoned:
             raise LimitExceeded(0.0)
         self._state = FlowState.INSTANTIATED
+        if self.durable is not None:
+            self.contexts = self.durable.contexts(self.context)
         native, self._wiring = native_flow.build(
             self.plan,
             self.runners,
@@ -167,7 +171,7 @@ class Execution:
             deadline_s=self.limits.deadline_left_s(),
             clock=self._clock,
             checkpoints=None if self.durable is None else self.durable.native_options(),
-            contexts=None if self.durable is None else self.durable.contexts(self.context),
+            contexts=self.contexts,
         )
         # A strong reference would keep this alive: a dropped flow must be collected and cancelled.
         native.set_end_callback(partial(_end_run, weakref.ref(self)))

@@ -28,9 +28,7 @@ class RunSwaps:
     def context(self, index: int) -> Context:
         """The context of a node."""
         execution = self._run()
-        if execution.durable is None:
-            return execution.context
-        return execution.durable.contexts(execution.context)[index]
+        return execution.context if execution.contexts is None else execution.contexts[index]
 
     def install(self, index: int, runner: Runner) -> None:
         """The runner has taken the place of another one. Called inside the turn."""
