@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,25 @@ def test_an_artifact_is_unpacked_once(layout: Path, tmp_path: Path) -> None:
 
     assert prepare(f"oci:{layout}:1.2.0", tmp_path / "cache") == first
     assert first.folder.stat().st_ino == inode
+
+
+def test_a_component_of_another_artifact_travels_with_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(tmp_path / "project")
+    pack_project(project, component="guard", output=project / "parts", tags=("0.3",))
+    text = (project / "Torvyn.toml").read_text()
+    text = text.replace('component = "guard"', 'component = "oci:parts:0.3"')
+    (project / "Torvyn.toml").write_text(text)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    command = [sys.executable, "-m", "torvyn", "pack", "--output", str(tmp_path / "dist")]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    project.rename(tmp_path / "gone")
+    shutil.rmtree(tmp_path / "cache")
+
+    run(tmp_path / "here", f"oci:{tmp_path / 'dist'}")
+
+    assert (tmp_path / "here" / "out.txt").read_text() == RESULT
 
 
 def test_an_unpacked_folder_runs_like_its_artifact(layout: Path, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ components for the sandbox are accepted: what a guest may use is granted here, n
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torvyn.artifact.lock import Lock
-from torvyn.artifact.model import COMPONENT, ImageManifest, check_digest
+from torvyn.artifact.model import COMPONENT, Digest, ImageManifest, check_digest
 from torvyn.artifact.prepare import default_cache_dir, private_folder
 from torvyn.artifact.reference import LayoutReference, parse_reference
 from torvyn.artifact.registry.cache import cache_folder
@@ -24,8 +24,27 @@ from torvyn.errors import Diagnostic, LinkError
 def fetch_component(
     reference: str, folder: Path, lock: Lock | None, cache_dir: Path | None
 ) -> tuple[Path, tuple[Diagnostic, ...]]:
-    """The `.wasm` file of a component, in the cache, and warnings. Layouts are relative to the
-    project's folder."""
+    """The `.wasm` file of a component, in the cache or packed with the project, and warnings.
+    Layouts are relative to the project's folder."""
+    locked = lock.artifact(reference) if lock is not None else None
+    if locked is not None and locked.file and (folder / locked.file).is_file():
+        return folder / locked.file, ()
+    pulled = pull_component(reference, folder, lock, cache_dir)
+    return pulled.file, pulled.warnings
+
+
+@dataclass(frozen=True, slots=True)
+class PulledComponent:
+    digest: Digest
+    """Of its artifact."""
+    file: Path
+    warnings: tuple[Diagnostic, ...]
+
+
+def pull_component(
+    reference: str, folder: Path, lock: Lock | None, cache_dir: Path | None
+) -> PulledComponent:
+    """Fetches a component into the cache."""
     cache = cache_dir or default_cache_dir()
     options = FetchOptions(TrustPolicy.load(), cache_folder(cache))
     fetched = fetch(_pinned(reference, folder, lock), options)
@@ -34,7 +53,7 @@ def fetch_component(
     name = fetched.descriptor.digest.removeprefix("sha256:")
     target = private_folder(cache / "unpacked") / name
     unpack(fetched.layout, fetched.descriptor, target)
-    return target / path, fetched.warnings
+    return PulledComponent(fetched.descriptor.digest, target / path, fetched.warnings)
 
 
 def _pinned(reference: str, folder: Path, lock: Lock | None) -> str:

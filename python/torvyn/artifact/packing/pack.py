@@ -12,7 +12,7 @@ from typing import Final
 
 from torvyn.artifact.blob_files import write_file
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.lock import NAME, Lock, LockedFile, file_digest
+from torvyn.artifact.lock import NAME, Lock, LockedArtifact, LockedFile, file_digest
 from torvyn.artifact.media_types import (
     LOCK_PATH,
     MANIFEST_PATH,
@@ -26,15 +26,17 @@ from torvyn.artifact.model import (
     PROJECT,
     TITLE,
     Descriptor,
+    Digest,
     ImageManifest,
 )
 from torvyn.artifact.packing.component_files import ComponentFiles
+from torvyn.artifact.packing.lock_check import check_lock
 from torvyn.artifact.packing.project_files import ProjectFiles, wit_files
 from torvyn.artifact.packing.provenance import provenance, toolchain
 from torvyn.artifact.packing.sbom import Material, crates, lock_materials, sbom
 from torvyn.artifact.precompiled import check_target, code_path, compile_for
 from torvyn.artifact.wheels.download import download, requirement_files
-from torvyn.errors import ArtifactError, Location, UsageError
+from torvyn.errors import UsageError
 from torvyn.manifest.records import Manifest
 from torvyn.sandbox.compile_cache import MAX_FILE_BYTES
 
@@ -60,6 +62,9 @@ class PackOptions:
     """The targets that the wheels are for; without one, this machine."""
     targets: tuple[str, ...] = ()
     """Adds compiled code for these targets."""
+    pull: Callable[[str, Lock | None], tuple[Digest, Path]] | None = None
+    """Fetches the component that an `oci:` reference names: the digest of its artifact, and its
+    `.wasm` file. It must follow the lock file, if it gets one."""
     on_compile: Callable[[str, str], None] = lambda path, target: None
     """Called before a file is compiled for a target."""
 
@@ -87,16 +92,24 @@ def pack(manifest: Manifest, options: PackOptions) -> Packed:
     old = Lock.read(project.folder)
     with tempfile.TemporaryDirectory(prefix="torvyn-wheels-") as room:
         wheels = _wheels(project, options, old, Path(room))
+        pulled, artifacts = _pulled(manifest, options, old)
         lock = Lock(
             tuple(component.lock(project.folder) for component in project.components),
             project.interfaces,
+            artifacts,
             wheels=_locked(wheels) if options.has_wheels else old.wheels if old else (),
         )
-        check_lock(old, lock, project.folder, options)
+        check_lock(
+            old,
+            lock,
+            project.folder,
+            is_locked=options.is_locked,
+            updates_lock=options.updates_lock,
+        )
         layout = Layout.create(options.output)
         packer = _Packer(manifest, options, project, layout)
         if options.component is None:
-            made = packer.project({**project.files, **wheels}, lock)
+            made = packer.project({**project.files, **wheels, **pulled}, lock)
         else:
             made = packer.component(options.component, lock)
     tags = options.tags or (manifest.project.version,)
@@ -121,38 +134,25 @@ def _wheels(
     return {f"{WHEEL_FOLDER}{name}": path for name, path in found.items()}
 
 
+def _pulled(
+    manifest: Manifest, options: PackOptions, lock: Lock | None
+) -> tuple[dict[str, Path], tuple[LockedArtifact, ...]]:
+    """The components of registries, which travel with the project."""
+    nodes = (node for flow in manifest.flows.values() for node in flow.nodes.values())
+    names = dict.fromkeys(str(node.component) for node in nodes)
+    files: dict[str, Path] = {}
+    artifacts = []
+    for name in names:
+        if name.startswith("oci:") and options.pull is not None:
+            digest, file = options.pull(name, None if options.updates_lock else lock)
+            path = f"artifacts/{digest.removeprefix('sha256:')}.wasm"
+            files[path] = file
+            artifacts.append(LockedArtifact(name, digest, path))
+    return files, tuple(artifacts)
+
+
 def _locked(wheels: Mapping[str, Path]) -> tuple[LockedFile, ...]:
     return tuple(LockedFile(path, file_digest(file)) for path, file in wheels.items())
-
-
-def check_lock(old: Lock | None, new: Lock, folder: Path, options: PackOptions) -> None:
-    """Raises unless the lock file may become `new`."""
-    if options.is_locked and old != new:
-        what = "does not exist" if old is None else "does not match the files of the project"
-        message = f"the lock file {what}"
-        hint = "run `torvyn pack` without `--locked`, and commit torvyn.lock"
-        place = Location(str(folder / NAME))
-        raise ArtifactError("artifact.lock-outdated", message, location=place, hint=hint)
-    if old is None or options.updates_lock:
-        return
-    for file in _changed_files(old, new):
-        message = f"`{file}` is not the file that the lock file names"
-        hint = "if you replaced it on purpose, run `torvyn pack --update-lock`"
-        place = Location(str(folder / NAME))
-        raise ArtifactError("artifact.lock-mismatch", message, location=place, hint=hint)
-
-
-def _changed_files(old: Lock, new: Lock) -> Iterator[str]:
-    """The files that were not built here and have another digest than before."""
-    for component in new.components:
-        known = old.component(component.name)
-        is_foreign = not component.sources and known is not None and not known.sources
-        if is_foreign and known is not None and known.digest != component.digest:
-            yield component.file
-    wheels = {wheel.file: wheel.digest for wheel in old.wheels}
-    for wheel in new.wheels:
-        if wheels.get(wheel.file, wheel.digest) != wheel.digest:
-            yield wheel.file
 
 
 class _Packer:

@@ -12,6 +12,8 @@ from torvyn.cli.screen import Screen
 from torvyn.cli.target import machine_cache_dir, manifest_option, manifest_path
 
 if TYPE_CHECKING:
+    from torvyn.artifact.lock import Lock
+    from torvyn.artifact.model import Digest
     from torvyn.artifact.packing.pack import Packed, PackOptions
     from torvyn.manifest import Manifest
 
@@ -92,7 +94,8 @@ def command(screen: Screen, manifest: str, **options: Any) -> int:
     record = _checked(screen, path)
     pack_options = replace(
         _pack_options(PackOptions, options),
-        on_compile=lambda path, target: screen.info(f"compiling {path} for {target} ..."),
+        pull=lambda reference, lock: _pull(reference, path.parent, lock),
+        on_compile=lambda file, target: screen.info(f"compiling {file} for {target} ..."),
     )
     made = pack(record, pack_options)
     if pack_options.targets:
@@ -134,6 +137,13 @@ def _checked(screen: Screen, path: Path) -> Manifest:
     linker.raise_problems()
     screen.warn(linker.problems.warnings())
     return record
+
+
+def _pull(reference: str, folder: Path, lock: Lock | None) -> tuple[Digest, Path]:
+    from torvyn.link.artifact_components import pull_component
+
+    pulled = pull_component(reference, folder, lock, machine_cache_dir({}))
+    return pulled.digest, pulled.file
 
 
 def _announce(screen: Screen, name: str) -> None:
