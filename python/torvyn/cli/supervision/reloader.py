@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError, TorvynError
 from torvyn.reactor.swap.plan_difference import PlanDifference, code_digests, compare
 
@@ -25,7 +24,6 @@ Link = Callable[[], "Plan"]
 _POLL_S: Final = 0.002
 _START_S: Final = 90.0
 """How long a new flow may take to start."""
-_STARTING: Final = (FlowState.CREATED, FlowState.VALIDATED, FlowState.INSTANTIATED)
 
 
 class Reloader:
@@ -90,7 +88,7 @@ class Reloader:
         old, began_s = self._flow, time.monotonic()
         self._successor, self._fallback, self._start_error = plan, _with_running_code(old), None
         old.drain()
-        while self._flow is old or self._flow.state in _STARTING:
+        while self._flow is old or not _has_started(self._flow):
             if time.monotonic() - began_s > _START_S + plan.runtime.drain_timeout_s:
                 raise FlowError("cli.reload-failed", f"flow `{plan.name}` did not start again")
             time.sleep(_POLL_S)
@@ -106,9 +104,7 @@ class Reloader:
         plan, self._successor = self._successor, None
         if plan is not None:
             return plan
-        execution = self._flow._execution
-        has_run = execution is not None and execution.native is not None
-        if self._fallback is None or has_run or self._start_error is not None:
+        if self._fallback is None or _has_started(self._flow) or self._start_error is not None:
             return None
         self._start_error = self._flow.error or RuntimeError("the flow did not start")
         return self._fallback
@@ -116,6 +112,12 @@ class Reloader:
     def follow(self, flow: Flow) -> None:
         """This flow runs now."""
         self._flow = flow
+
+
+def _has_started(flow: Flow) -> bool:
+    """Whether its components are initialized; a flow that cannot start never has."""
+    execution = flow._execution
+    return execution is not None and execution.native is not None
 
 
 def _with_running_code(flow: Flow) -> Plan:
