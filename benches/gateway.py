@@ -37,6 +37,7 @@ TIMES, CHUNK_US = 90.0, 7.0
 PARTS = ((0.5, 0.7), (0.99, 2.0))
 """Percentiles of the first text, and their goals in ms."""
 OURS, LITELLM, CRABLLM = "torvyn", "LiteLLM's proxy", "crabllm"
+RELAY = "a relay that copies bytes"
 PEERS = {LITELLM: litellm_proxy, CRABLLM: crabllm_gateway}
 NOT_FOUND = {
     "Bifrost": "its npm package downloads the program from a host outside the registry, and the "
@@ -45,9 +46,9 @@ NOT_FOUND = {
 FEW = 10
 """LiteLLM gets a tenth of the streams: with all of them it would take minutes."""
 RATE, REQUESTS = 100.0, 300
-# Chunks with text: the one before them has only the role.
-UPSTREAM = Question(CHAT.path, CHAT.body, b'"content": " ')
-THROUGH = Question(CHAT.path, CHAT.body, b'"content":" ')
+SHORT = 2
+"""Chunks of the answers whose first text is timed: with long ones the upstream is still busy on the
+core of the client when the first text arrives, and that is what would be measured."""
 METHOD = """\
 {streams} concurrent answers of {tokens} chunks each (a tenth of the streams for LiteLLM); the peers
 run no guard. The gateways run one at a time on one core, upstream and load on the other. A chunk is
@@ -55,7 +56,10 @@ a chunk of the upstream that reached the client, in any number of pieces; CPU is
 from /proc. Medians and quartiles of {rounds} interleaved rounds, ratios within a round; all texts
 are checked first. First text: {requests} requests on new connections, {rate:g} per second, by turns
 through the gateway and to the upstream itself; the overhead is the difference of the percentiles of
-a round, and the figure is the median of the rounds."""
+a round, and the figure is the median of the rounds. The relay connects to the upstream for each
+client and copies bytes, so it shows what a hop costs here. Answers of {short} chunks show the delay
+of the gateway. With answers of {tokens}, sent as fast as possible, the upstream keeps the core busy
+on which the client waits for the first of them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,8 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if cannot_run():
         return 2
-    method = METHOD.format(**vars(options), requests=REQUESTS, rate=RATE).replace("\n", " ")
-    report = Report("gateway", "What does a gateway cost?", method)
+    method = METHOD.format(**vars(options), requests=REQUESTS, rate=RATE, short=SHORT)
+    report = Report("gateway", "What does a gateway cost?", method.replace("\n", " "))
     stay_off_the_server()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -77,7 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gateways = _gateways(stack, report, folder, f"http://127.0.0.1:{upstream.port}/v1")
         _check(gateways, options.tokens)
         _chunks(report, gateways, options)
-        _first(report, gateways, upstream, options.rounds)
+        relay = module("benches.peers.relay", "--port", "{port}")
+        relay += ["--upstream-port", str(upstream.port)]
+        # LiteLLM cannot answer so many requests.
+        asked = {name: server for name, server in gateways.items() if name != LITELLM}
+        asked[RELAY] = stack.enter_context(running(relay, SERVER_CORE))
+        for chunks in (SHORT, options.tokens):
+            _first(report, asked, upstream, options.rounds, chunks)
     publish(report, options.json)
     return 0
 
@@ -147,30 +157,40 @@ def _times(name: str, ours: list[float], theirs: list[float]) -> str:
 
 
 def _first(
-    report: Report, gateways: dict[str, ServerProcess], upstream: ServerProcess, rounds: int
+    report: Report,
+    asked: dict[str, ServerProcess],
+    upstream: ServerProcess,
+    rounds: int,
+    chunks: int,
 ) -> None:
-    """Through the gateways that can answer so many requests, and from the upstream itself."""
-    asked = {name: server for name, server in gateways.items() if name != LITELLM}
+    """Through the gateways, and from the upstream itself."""
     added: dict[str, list[list[float]]] = {name: [[] for _ in PARTS] for name in asked}
     for number in range(rounds):
-        say(f"first text: round {number + 1} of {rounds}")
-        direct = first_texts(upstream.port, UPSTREAM, RATE, REQUESTS)
+        say(f"first text of {chunks} chunks: round {number + 1} of {rounds}")
+        direct = first_texts(upstream.port, _question(chunks), RATE, REQUESTS)
         for name, server in asked.items():
-            question = THROUGH if name == OURS else UPSTREAM
+            question = _question(chunks, is_compact=name == OURS)
             through = first_texts(server.port, question, RATE, REQUESTS)
             for (part, _), values in zip(PARTS, added[name], strict=True):
                 values.append((percentile(through, part) - percentile(direct, part)) * 1e3)
-    table = Table(("added to the first text", "ms", "quartiles", "goal"), title="First text")
+    title = f"First text of answers of {chunks} chunks"
+    table = Table(("added to the first text", "ms", "quartiles", "goal"), title=title)
     for name, parts in added.items():
         for (part, goal), values in zip(PARTS, parts, strict=True):
             low, middle, high = quartiles(values)
             row = (f"{name}, p{part * 100:g}", f"{middle:.2f}", f"{low:.2f} - {high:.2f}")
             table.rows.append((*row, verdict(middle, goal) if name == OURS else ""))
     report.tables.append(table)
-    report.data["added_first_text_ms"] = {
+    report.data[f"added_first_text_ms_{chunks}"] = {
         name: {f"p{part * 100:g}": v for (part, _), v in zip(PARTS, parts, strict=True)}
         for name, parts in added.items()
     }
+
+
+def _question(chunks: int, *, is_compact: bool = False) -> Question:
+    """Its mark is in the chunks with text: the one before them has only the role."""
+    mark = b'"content":" ' if is_compact else b'"content": " '
+    return Question(CHAT.path, {**CHAT.body, "max_tokens": chunks}, mark)
 
 
 if __name__ == "__main__":

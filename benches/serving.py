@@ -22,7 +22,13 @@ from benches.server_entries import Entry, measure, tell
 from benches.server_process import module, stay_off_the_server
 from benches.work_serving import MODEL, answer, is_guarded_right, right
 
-TIMES = 2.0
+OPENAI, OWN_FRAMES, READY = (
+    "OpenAI's chunks",
+    "Own frames",
+    "An engine that does not wait: tokens",
+)
+TIMES = {OPENAI: 2.0, OWN_FRAMES: 1.6, READY: 2.0}
+"""How many times as fast as the peer it should be."""
 MESSAGES = [{"role": "user", "content": "Hi"}]
 CHAT = Question(
     "/v1/chat/completions", {"model": MODEL, "stream": True, "messages": MESSAGES}, b'"content":'
@@ -55,13 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = Report("serving", "What does a streamed chunk cost the server?", method)
     stay_off_the_server()
     report.versions["granian"] = f"granian {distribution_version('granian')}"
-    for title, question in (("OpenAI's chunks", CHAT), ("Own frames", OWN)):
+    for title, question in ((OPENAI, CHAT), (OWN_FRAMES, OWN)):
         entries = _entries(report, options.tokens)
         _measure(entries, question, options)
         _tell(report, title, entries)
     natural = _natural(options.tokens)
     _measure(natural, CHAT, options, options.tokens * options.streams)
-    _tell(report, "An engine that does not wait: tokens", natural)
+    _tell(report, READY, natural)
     publish(report, options.json)
     return 0
 
@@ -123,8 +129,9 @@ def _tell(report: Report, title: str, entries: list[Entry]) -> None:
         if peer is None:
             return "", ""
         ratio = entry.rate_ratio(peer)
-        met = "met" if ratio >= TIMES else "NOT met"
-        return f"{ratio:.2f} x", f">= {TIMES:g} x: {met}" if entry.name == "torvyn" else ""
+        goal = TIMES[title]
+        met = "met" if ratio >= goal else "NOT met"
+        return f"{ratio:.2f} x", f">= {goal:g} x: {met}" if entry.name == "torvyn" else ""
 
     tell(report, title, entries, ("of the peer's", "goal"), judge)
 

@@ -2,14 +2,17 @@
 
     python -m benches.upstream --port N --tokens N
 
-Every request gets the same answer. A connection that is not read is not written to.
+Every request gets the same answer, cut at its `max_tokens`. A connection that is not read is not
+written to.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
+import re
 from collections.abc import Callable
 
 from benches.peers.starlette_stream import chunk
@@ -21,6 +24,10 @@ HEAD = (
 )
 
 
+_MAX_TOKENS = re.compile(rb'"max_tokens": ?(\d+)')
+
+
+@functools.cache
 def prepared(tokens: int) -> list[bytes]:
     chunks = [chunk(1, {"role": "assistant", "content": ""})]
     chunks += [chunk(1, {"content": token}) for token in answer(tokens)]
@@ -32,8 +39,9 @@ def prepared(tokens: int) -> list[bytes]:
 class Answers(asyncio.Protocol):
     """One connection, kept alive unless its client closes it."""
 
-    def __init__(self, parts: list[bytes], later: Callable[[Callable[[], None]], object]) -> None:
-        self._parts = parts
+    def __init__(self, tokens: int, later: Callable[[Callable[[], None]], object]) -> None:
+        self._tokens = tokens
+        self._parts: list[bytes] = []
         self._later = later
         self._got = b""
         self._at: int | None = None
@@ -53,6 +61,8 @@ class Answers(asyncio.Protocol):
             b"content-length:0",
         )
         if len(body) >= int(length.partition(b":")[2]):
+            limit = _MAX_TOKENS.search(body)
+            self._parts = prepared(min(self._tokens, int(limit[1])) if limit else self._tokens)
             self._got, self._at = b"", 0
             self._is_last = b"connection: close" in head.lower()
             self._transport.write(HEAD)
@@ -83,8 +93,8 @@ async def main() -> None:
     parser.add_argument("--port", type=int)
     parser.add_argument("--tokens", type=int)
     options = parser.parse_args()
-    parts, loop = prepared(options.tokens), asyncio.get_running_loop()
-    make = lambda: Answers(parts, loop.call_soon)  # noqa: E731
+    loop = asyncio.get_running_loop()
+    make = lambda: Answers(options.tokens, loop.call_soon)  # noqa: E731
     server = await loop.create_server(make, "127.0.0.1", options.port, backlog=1024)
     await server.serve_forever()
 

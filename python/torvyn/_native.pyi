@@ -829,12 +829,14 @@ class WireExchange:
         self,
     ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
-    def begin(self, status: int, headers: list[tuple[str, str]]) -> None: ...
+    def begin(self, status: int, headers: list[tuple[str, str]]) -> None:
+        """The head of an answer. It is sent with what is appended next, or by `flush`."""
+    def flush(self) -> None: ...
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
     @property
     def has_room(self) -> bool:
         """Whether more may be appended; if not, an event tells when."""
-    def append(self, data: bytes) -> bool:
+    def append(self, data: bytes, is_last: bool = False) -> bool:
         """False: wait until there is room. Raises `ConnectionResetError` when nobody reads."""
     def append_text(
         self,

@@ -152,11 +152,16 @@ impl WireExchange {
         })
     }
 
-    /// Sends the head of an answer that is appended to.
+    /// The head of an answer that is appended to. It is sent with what is appended next, or by `flush`.
     fn begin(&self, status: u16, headers: Vec<(String, String)>) -> PyResult<()> {
         let head = head(status, &headers)?;
-        self.driven.after(|| self.exchange.answer.begin(head));
+        self.driven.lock().reactor.before_run(|| self.exchange.answer.begin(head));
         Ok(())
+    }
+
+    /// Sends what `begin` has left to do.
+    fn flush(&self) {
+        self.driven.after(|| ());
     }
 
     /// Sends a whole answer.
@@ -167,9 +172,17 @@ impl WireExchange {
         Ok(())
     }
 
-    /// False: wait until there is room. Raises `ConnectionResetError` when the client has left.
-    fn append(&self, data: &[u8]) -> PyResult<bool> {
-        self.appended(|| self.exchange.append_with(|buffer| buffer.extend_from_slice(data)))
+    /// False: wait until there is room. Raises `ConnectionResetError` when the client has left. `is_last`: the answer
+    /// is complete then, and its end is sent with the data.
+    #[pyo3(signature = (data, is_last=false))]
+    fn append(&self, data: &[u8], is_last: bool) -> PyResult<bool> {
+        self.appended(|| {
+            let is_open = self.exchange.append_with(|buffer| buffer.extend_from_slice(data));
+            if is_open && is_last {
+                self.exchange.answer.finish(None);
+            }
+            is_open
+        })
     }
 
     /// `append` of a frame with new text, which is encoded where it waits to be sent. `opening` replaces the bracket

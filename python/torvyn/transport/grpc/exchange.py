@@ -96,7 +96,7 @@ class GrpcExchange(NativeExchange):
     def begin_call(self) -> None:
         """Sends the head."""
         self.has_begun = True
-        self._native.begin(200, self._with_ids(_HEAD))
+        self._begin(200, self._with_ids(_HEAD))
 
     def post_messages(self, messages: list[bytes]) -> Awaitable[None] | None:
         """Sends them; returns what remains to wait for, if anything. Either raises `OSError` when

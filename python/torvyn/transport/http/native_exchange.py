@@ -85,7 +85,12 @@ class NativeExchange(HttpExchange):
         raise too_many_bodies() if error == "refused" else body_too_slow(settings)
 
     async def send_head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        self._native.begin(status, list(headers))
+        self._begin(status, list(headers))
+
+    def _begin(self, status: int, headers: list[tuple[str, str]]) -> None:
+        """Sends the head, together with what is sent in the same turn of the loop."""
+        self._native.begin(status, headers)
+        asyncio.get_running_loop().call_soon(self._native.flush)
 
     async def send_whole(
         self, status: int, headers: Iterable[tuple[str, str]], data: bytes
@@ -93,9 +98,7 @@ class NativeExchange(HttpExchange):
         self._native.respond(status, list(headers), data)
 
     def post(self, data: bytes, is_last: bool = False) -> Awaitable[None] | None:
-        has_room = self._native.append(data)
-        if is_last:
-            self._native.finish()
+        has_room = self._native.append(data, is_last)
         return None if has_room or is_last else self._wait_for_room()
 
     def post_data(self, data: bytes) -> Awaitable[None] | None:
