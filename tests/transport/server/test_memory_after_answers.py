@@ -24,7 +24,8 @@ WHOLE = {"messages": [{"role": "user", "content": "Hi"}]}
 
 
 def alive() -> list[Any]:
-    return [held for held in gc.get_objects() if isinstance(held, KEPT)]
+    # By `type`: `isinstance` raises for weak references to what has gone.
+    return [held for held in gc.get_objects() if issubclass(type(held), KEPT)]
 
 
 @contextmanager
