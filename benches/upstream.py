@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable
 
+from benches.event_loop import run
 from benches.peers.starlette_stream import chunk
 from benches.work_serving import answer
 
@@ -100,9 +101,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        import uvloop
-
-        uvloop.run(main())
-    except ImportError:
-        asyncio.run(main())
+    run(main())

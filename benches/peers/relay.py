@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 
+from benches.event_loop import run
+
 
 class Copy(asyncio.Protocol):
     """Writes what arrives on one connection to the other."""
@@ -62,9 +64,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        import uvloop
-
-        uvloop.run(main())
-    except ImportError:
-        asyncio.run(main())
+    run(main())

@@ -19,8 +19,8 @@ from torvyn.artifact.registry.fetch import Fetched, FetchOptions, fetch
 from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.http.credentials import find_login
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature.policy import Rule, TrustPolicy
+from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import TorvynError
 
 ALLOW = TrustPolicy((Rule("", "allow"),))

@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 
 from torvyn.artifact.failures import digest_mismatch, invalid, too_large, unreadable, unwritable
 from torvyn.artifact.model import Descriptor, Digest, digest_of
+from torvyn.machine.files import sync_folder
 
 _CHUNK: Final = 1 << 20
 
@@ -116,15 +117,6 @@ def write_file(path: Path, data: bytes) -> None:
         except OSError as error:
             raise unwritable(path, error) from error
         keep(file, temporary, path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a power failure."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _check(digest: Digest, size: int, descriptor: Descriptor, what: str) -> None:

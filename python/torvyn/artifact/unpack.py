@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from torvyn.artifact.blob_files import sync_folder
 from torvyn.artifact.failures import invalid, unwritable
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import (
@@ -18,6 +17,7 @@ from torvyn.artifact.model import (
     Descriptor,
     ImageManifest,
 )
+from torvyn.machine.files import sync_folder
 
 
 def unpack(

@@ -2,6 +2,7 @@
 
 background_loop   an event loop on a daemon thread, one per process
 sync_reader       reads an async stream of another thread's loop, with `for` or by polling
+run_apart         runs a coroutine on an event loop and a thread of its own, and waits
 per_loop          something that each event loop has its own of
 connection_pool   HTTP connections of aiohttp, one pool per loop
 earliest_timer    one timer of a loop for many deadlines

@@ -27,7 +27,7 @@ from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.fetch import Fetched, FetchOptions, fetch
 from torvyn.artifact.registry.http.connection import Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.registry.waiting import run_apart
+from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import ArtifactError, MissingError, TorvynError
 
 BLOB = digest_of(DATA)

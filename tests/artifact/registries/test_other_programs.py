@@ -18,10 +18,10 @@ from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.attach import attach_bundle
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.keys import ALGORITHMS, SigningKey
 from torvyn.artifact.signature.policy import Rule, TrustPolicy
+from torvyn.concurrency.run_apart import run_apart
 
 COSIGN = ("--insecure-ignore-tlog=true", "--allow-http-registry", "--key")
 

@@ -16,11 +16,11 @@ from torvyn.artifact.registry.client import Registry
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.registry.http.connection import Connection
 from torvyn.artifact.registry.publish import Published, PublishOptions, publish
-from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.keys import SigningKey
 from torvyn.artifact.signature.policy import Rule, TrustPolicy
 from torvyn.artifact.unpack import unpack
+from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import ArtifactError, MissingError
 
 

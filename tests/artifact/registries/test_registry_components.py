@@ -11,8 +11,8 @@ from torvyn.artifact.lock import Lock, LockedArtifact
 from torvyn.artifact.model import COMPONENT, TITLE, Descriptor, ImageManifest
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.registry.waiting import run_apart
 from torvyn.cli.app import run
+from torvyn.concurrency.run_apart import run_apart
 
 WASM = Path(__file__).parents[2] / "sandbox" / "guests" / "filter.wasm"
 PROJECT = """

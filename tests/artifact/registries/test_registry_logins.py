@@ -21,7 +21,7 @@ from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.registry.http.connection import MAX_REDIRECTS
 from torvyn.artifact.registry.http.credentials import Login, find_login
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.registry.waiting import run_apart
+from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import ArtifactError, MissingError
 
 HOST = "registry.example.com"

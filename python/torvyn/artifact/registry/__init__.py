@@ -11,7 +11,6 @@ download       a blob to a layout, resumed where it was cut
 upload         a blob of a layout to a registry
 referrers      what refers to an artifact: the registry's list, or the fallback tag
 http           requests: redirects, credentials, retries, limits
-waiting        runs coroutines for callers that are not asynchronous
 
 Everything that a registry sends is untrusted: sizes are limited, digests are checked, and
 credentials are sent to the registry that they belong to and to no other host.

@@ -30,9 +30,9 @@ from torvyn.artifact.registry.cache import Cache, cache_folder
 from torvyn.artifact.registry.client import Registry
 from torvyn.artifact.registry.download import Progress, download, ignore_progress
 from torvyn.artifact.registry.http.connection import Connection, Limits
-from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.signature.verification import Verification, verify
+from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import Diagnostic, MissingError
 
 PARALLEL: Final = 4

@@ -19,9 +19,9 @@ from torvyn.artifact.registry.client import Registry
 from torvyn.artifact.registry.fetch import source_of
 from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish_referrer
-from torvyn.artifact.registry.waiting import run_apart
 from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.keys import SigningKey
+from torvyn.concurrency.run_apart import run_apart
 
 
 @dataclass(frozen=True, slots=True)

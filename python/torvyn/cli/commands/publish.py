@@ -42,8 +42,8 @@ def command(screen: Screen, source: str, target: str, **options: Any) -> int:
     from torvyn.artifact.layout import Layout
     from torvyn.artifact.reference import LayoutReference, parse_reference
     from torvyn.artifact.registry.publish import PublishOptions, publish
-    from torvyn.artifact.registry.waiting import run_apart
     from torvyn.cli.artifacts.progress import transfer_progress
+    from torvyn.concurrency.run_apart import run_apart
 
     remote = registry_reference(target, "the target")
     local = parse_reference(source)

@@ -10,6 +10,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.command_group import command_group
+from torvyn.cli.deployment.options import threshold_option
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import pairs
 from torvyn.errors import UsageError
@@ -137,14 +138,7 @@ def countersign(
     metavar="FILE",
     help="A new private key. Repeatable.",
 )
-@click.option(
-    "--threshold",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many of the new keys must sign.",
-)
+@threshold_option("How many of the new keys must sign.")
 @passphrase_option
 def rotate(
     screen: Screen,
@@ -197,7 +191,7 @@ def push(screen: Screen, file: str, target: str) -> int:
 @click.option(
     "--key", "keys", multiple=True, required=True, metavar="FILE", help="A public key. Repeatable."
 )
-@click.option("--threshold", default=1, show_default=True, type=click.IntRange(min=1), metavar="N")
+@threshold_option("How many of the keys must have signed.")
 @click.option("--channel", default="stable", show_default=True, metavar="NAME")
 def verify(screen: Screen, file: str, keys: tuple[str, ...], threshold: int, channel: str) -> int:
     """Verify a channel as a device would that sees it for the first time."""

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torvyn.cli.command_decorator import command as make_command
-from torvyn.cli.deployment.options import existing, name_argument, root_folder, root_option
+from torvyn.cli.deployment.options import (
+    existing,
+    name_argument,
+    root_folder,
+    root_option,
+    threshold_option,
+)
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import duration_s
 
@@ -35,14 +41,7 @@ torvyn deploy follow gateway --stop"""
     metavar="FILE",
     help="A public key that may sign the channel. Repeatable.",
 )
-@click.option(
-    "--threshold",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many of the keys must have signed.",
-)
+@threshold_option("How many of the keys must have signed.")
 @click.option(
     "--channel", default="stable", show_default=True, metavar="NAME", help="Its name, as signed."
 )

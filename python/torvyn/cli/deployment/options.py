@@ -23,6 +23,17 @@ def root_option(function: Function) -> Function:
     )(function)
 
 
+def threshold_option(help: str) -> Callable[[Function], Function]:
+    return click.option(
+        "--threshold",
+        default=1,
+        show_default=True,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=help,
+    )
+
+
 def name_argument(function: Function) -> Function:
     return click.argument("name", metavar="NAME")(function)
 

@@ -129,14 +129,6 @@ def file_bytes(path: Path) -> int:
         return 0
 
 
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def crc(*fields: object, body: bytes = b"") -> int:
     """The checksum of a record."""
     text = "\0".join(map(str, fields))

@@ -25,13 +25,13 @@ from torvyn.durable.disk.database import (
     connect,
     crc,
     file_bytes,
-    sync_folder,
     wal_path,
 )
 from torvyn.durable.disk.high_water import Mark
 from torvyn.durable.failures import STORE_ERRORS, reason_of
 from torvyn.durable.log_rows import is_intact
 from torvyn.durable.log_state import LogState
+from torvyn.machine.files import sync_folder
 
 logger = logging.getLogger("torvyn.durable")
 

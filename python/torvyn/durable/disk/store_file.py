@@ -24,7 +24,6 @@ from torvyn.durable.disk.database import (
     connect,
     file_bytes,
     not_a_store,
-    sync_folder,
 )
 from torvyn.durable.failures import (
     STORE_ERRORS,
@@ -34,6 +33,7 @@ from torvyn.durable.failures import (
     unavailable,
 )
 from torvyn.durable.records import StoreState
+from torvyn.machine.files import sync_folder
 
 logger = logging.getLogger("torvyn.durable")
 

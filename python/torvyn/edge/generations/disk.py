@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from torvyn.edge.failures import disk_failed
+from torvyn.machine.files import sync_folder
 
 _TRASH: Final = "trash-"
 
@@ -105,14 +106,6 @@ class Disk:
             if not _is_in_use(left):
                 self.step(f"sweep {left.name}")
                 shutil.rmtree(left, ignore_errors=True)
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def is_writable(folder: Path) -> bool:

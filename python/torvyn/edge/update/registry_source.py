@@ -17,7 +17,7 @@ from torvyn.artifact.registry.download import download, ignore_progress
 from torvyn.artifact.registry.fetch import PARALLEL, all_of
 from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.registry.waiting import run_apart
+from torvyn.concurrency.run_apart import run_apart
 from torvyn.edge.channel.document import PAYLOAD_TYPE
 from torvyn.edge.channel.publication import MAX_BYTES
 from torvyn.edge.failures import unreachable

@@ -88,7 +88,8 @@ class Swapper:
                 if is_exclusive(old) or is_exclusive(new.runner):
                     return ExclusiveSwap(self, execution, index, options.timeout_s).run(new, state)
                 new.init()
-                return self._exchange(execution, index, old, new.runner, state, options)
+                order = self._make_order(index, old, new.runner, state, options)
+                return make_report(new.runner, self.carry_out(execution, index, order), state)
             except BaseException:
                 new.discard()
                 raise
@@ -127,26 +128,8 @@ class Swapper:
             execution.durable.check_swap(old, new, runners)
         return state
 
-    def _exchange(
-        self,
-        execution: Execution,
-        index: int,
-        old: Runner,
-        new: Runner,
-        state: State,
-        options: SwapOptions,
-    ) -> SwapReport:
-        order = self._make_order(execution, index, old, new, state, options)
-        return make_report(new, self.carry_out(execution, index, order), state)
-
     def _make_order(
-        self,
-        execution: Execution,
-        index: int,
-        old: Runner,
-        new: Runner,
-        state: State,
-        options: SwapOptions,
+        self, index: int, old: Runner, new: Runner, state: State, options: SwapOptions
     ) -> SwapOrder:
         moves = state == "restored"
         context = self._swaps.context(index)

@@ -17,7 +17,7 @@ def run_apart(work: Coroutine[Any, Any, Result]) -> Result:
     result: Future[Result] = Future()
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Result]]] = Future()
     thread = threading.Thread(
-        target=_run, args=(work, started, result), name="torvyn-registry", daemon=True
+        target=_run, args=(work, started, result), name="torvyn-apart", daemon=True
     )
     thread.start()
     try:
