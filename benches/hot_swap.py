@@ -25,7 +25,10 @@ processor hand their state over. The pause is for how long the node took no elem
 from the moment at which an element is due to its delivery, over all elements, so it includes the
 pauses. An element is in disorder if it comes out of order, from an older version than the one
 before it, or with a state that misses or repeats an element. Memory is the growth of the process
-from the 20th swap to the end."""
+from the 20th swap to the end.
+In the second table, the graph of a flow with a disk edge changes {changes} times: a node joins the
+segment behind the edge, and leaves it again. Another segment of the same flow does not change; its
+lateness stands beside that of a run without changes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     from benches.swap_workload import MODES, run_swapped
 
-    method = METHOD.format(rate=options.rate, swaps=options.swaps).replace("\n", " ")
+    changes = options.swaps // 2
+    method = METHOD.format(rate=options.rate, swaps=options.swaps, changes=changes)
+    method = method.replace("\n", " ")
     report = Report("hot_swap", "How long does a swap pause a node, and is anything lost?", method)
     columns = ("the processor runs", "pause p50, ms", "p99, ms", "largest, ms")
     table = Table((*columns, "lateness p99, ms", "lost", "repeated", "in disorder", "memory, MiB"))
@@ -55,8 +60,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "disordered": run.disordered,
             "growth_bytes": run.growth_bytes,
         }
+    _add_graphs(report, options.rate, changes)
     publish(report, options.json)
     return 0
+
+
+def _add_graphs(report: Report, rate: int, changes: int) -> None:
+    """The pause of a segment with a new graph, and what one beside it notices."""
+    from benches.exchange_workload import run_exchanged
+
+    columns = ("graph changes", "pause p50, ms", "p99, ms", "largest, ms", "lateness p99, ms")
+    beside = ("of the segment beside it p50, ms", "p99, ms", "p99.9, ms")
+    table = Table((*columns, *beside, "lost, repeated, in disorder"))
+    report.tables.append(table)
+    for count in (0, changes):
+        say(f"{count} changes of a graph")
+        run = run_exchanged(rate, count, seed=count)
+        pauses = run.pauses_ms or [0.0]
+        p99 = percentile(pauses, 0.99)
+        figures = [f"{percentile(pauses, 0.5):.1f}", f"{p99:.1f}", f"{max(pauses):.1f}"]
+        late = [f"{percentile(run.lateness_ms, 0.99):.2f}"]
+        late += [f"{percentile(run.beside_ms, share):.2f}" for share in (0.5, 0.99, 0.999)]
+        figures = figures if count else ["", "", ""]
+        table.rows.append([str(count), *figures, *late, str(run.wrong)])
+        report.data[f"graph-{count}"] = {
+            "pause_ms": run.pauses_ms,
+            "beside_p99_ms": percentile(run.beside_ms, 0.99),
+            "wrong": run.wrong,
+        }
 
 
 def _figures(run: SwappedRun) -> list[str]:

@@ -117,9 +117,9 @@ def _latency(report: Report, rounds: int) -> None:
     report.data["late_ms"], report.data["server_share"] = found, loads
 
 
-def delays_ms(port: int, streams: int) -> list[float]:
+def delays_ms(port: int, streams: int, question: Question = OWN) -> list[float]:
     """The delay of each token, in order of arrival."""
-    asked, late = OWN.bytes(port), list[float]()
+    asked, late = question.bytes(port), list[float]()
     with opened(port, streams) as socks, selectors.DefaultSelector() as waiting:
         for sock in socks:
             sock.sendall(asked)

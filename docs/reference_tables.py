@@ -27,6 +27,7 @@ PREFIXES = {
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
     "durable": "Data on disk.",
+    "broker": "NATS servers that carry edges.",
     "artifact": "Projects and components as OCI artifacts.",
     "reactor": "Running flows.",
     "swap": "Exchanging a component of a running flow. The old component goes on.",
@@ -38,6 +39,7 @@ PREFIXES = {
     "edge": "Deployments and their updates.",
     "session": "Stateful answers, and resuming them.",
     "client": "The client.",
+    "cluster": "Flows on several machines.",
     "cli": "The command line.",
 }
 

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def shell() -> Shell:
             check=False,
             shell=True,
             cwd=folder,
-            env={**env, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)},
+            env={**env, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), **_own_state(folder)},
             text=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -70,7 +71,15 @@ def same() -> Callable[[str, str], None]:
     return compare
 
 
-def pytest_configure() -> None:
+def _own_state(folder: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(folder / ".local" / "state")}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Flows would find the broker that the developer's own `torvyn cluster up` runs.
+    state = tempfile.TemporaryDirectory(prefix="torvyn-state-")
+    config.add_cleanup(state.cleanup)
+    os.environ["XDG_STATE_HOME"] = state.name
     # A shell starts background jobs with SIGINT ignored, and their children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -29,7 +29,8 @@ class Exchange:
         except (asyncio.IncompleteReadError, ConnectionError):
             return False
         size = int(self.header("content-length") or 0)
-        self.body = json.loads(await self.reader.readexactly(size))
+        data = await self.reader.readexactly(size)
+        self.body = json.loads(data) if data else None
         return True
 
     def header(self, name: str) -> str | None:

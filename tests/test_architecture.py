@@ -24,6 +24,7 @@ ORDER = (
     ("manifest",),
     ("sandbox",),
     ("durable",),
+    ("jetstream",),
     ("artifact",),
     ("link",),
     ("reactor",),
@@ -31,6 +32,7 @@ ORDER = (
     ("observe",),
     ("transport",),
     ("edge",),
+    ("cluster",),
     ("testing",),
     ("cli",),
 )

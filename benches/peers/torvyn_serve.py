@@ -17,6 +17,7 @@ from benches.work_serving import GUARD, MODEL, answer
 from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.openai.engine import OpenAI
+from torvyn.engine.pool.engine import Pool
 from torvyn.transport import ServerSettings, app, serve
 
 QUIET_RATE = 1e-5
@@ -60,16 +61,21 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.0)
     parser.add_argument("--repeat", type=int, default=1, help="words per token")
     parser.add_argument("--upstream", default="", help="an upstream's address, as the engine")
+    parser.add_argument("--members", nargs="*", default=(), help="upstreams, as a pool")
     parser.add_argument("--bare", action="store_true", help="without the guard")
     parser.add_argument("--write-timeout", type=float, default=30.0)
     parser.add_argument("--grace", type=float, default=10.0)
     parser.add_argument("--max-streams", type=int, default=4096)
+    parser.add_argument("--session-store", default=None)
     parser.add_argument("--quiet", action="store_true", help="also a flow that says nothing")
     parser.add_argument("--tls", nargs=2, default=("", ""), metavar=("CERT", "KEY"))
     options = parser.parse_args()
     engine: Engine = Listed(options.tokens, options.paced, options.rate, options.repeat)
     if options.upstream:
         engine = OpenAI(base_url=options.upstream, model=MODEL, api_key="sk-bench")
+    if options.members:
+        limits = {"max_in_flight": options.max_streams}
+        engine = Pool(members=options.members, model=MODEL, api_key="sk-bench", **limits)
     plan = torvyn.Flow(Blocklist(GUARD)).plan
     make_flow = None if options.bare else lambda: torvyn.Flow.from_plan(plan)
     settings = ServerSettings(
@@ -79,6 +85,7 @@ def main() -> None:
         max_connections_per_address=options.max_streams + 1024,
         write_timeout_s=options.write_timeout,
         shutdown_grace_s=options.grace,
+        session_store=options.session_store,
         tls_cert=options.tls[0],
         tls_key=options.tls[1],
     )

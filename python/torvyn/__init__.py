@@ -21,6 +21,7 @@ components   the built-in components
 manifest     Torvyn.toml to a Manifest
 sandbox      WebAssembly components: build, compile, describe
 durable      logs of batches, and checkpoints, on disk
+jetstream    messages and entries that a NATS server stores
 artifact     a project as an OCI artifact: pack, sign, publish, pull, unpack
 link         a Manifest or a program to a Plan
 reactor      a Plan to a running Flow
@@ -28,6 +29,7 @@ engine       language models: a Request to an Answer
 observe      logs, spans, statistics
 transport    services over HTTP and gRPC
 edge         deployments on a gateway, and their updates
+cluster      flows on several machines
 testing      the test kit
 cli          the `torvyn` command
 

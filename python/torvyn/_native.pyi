@@ -15,6 +15,7 @@ from torvyn.contract.enums import CallOutcome, ErrorKind, FlowState, Role, TaskK
 from torvyn.contract.signals import End
 from torvyn.engine.step import Step
 from torvyn.link.plan import EdgePlan, Plan
+from torvyn.reactor.swap.graph_order import GraphOrder
 from torvyn.reactor.swap.swap_order import SwapOrder
 
 __all__ = [
@@ -170,12 +171,17 @@ class EdgeLog:
         buffer_bytes: int,
         max_element_bytes: int,
         pauses: bool,
+        batch_bytes: int | None = None,  # A batch of several elements has at most so many bytes
+        key: Callable[[Any], str] | None = None,  # Batches keep the keys of elements apart
     ) -> EdgeLog: ...
+    def set_pauses(self, pauses: bool) -> None: ...  # Of a writer with a full buffer
     def set_offset(self, offset_ns: int) -> None: ...  # Unix time less the flow's time
     def step_offset(self, offset_ns: int) -> None: ...  # the wall clock was set
-    # First number, count, Unix time of the newest element, body, receipts
-    def take(self) -> tuple[int, int, int, bytes, BatchReceipts] | None: ...
-    def fail(self, message: str) -> None: ...  # The flow fails with the next element
+    # First number, count, Unix time of the newest element, body, receipts, key
+    def take(self) -> tuple[int, int, int, bytes, BatchReceipts, str | None] | None: ...
+    def fail(
+        self, message: str
+    ) -> None: ...  # The flow fails with the next element, or attempt to read one
     pending: Final[tuple[int, int]]  # Elements and bytes that wait for the carrier
     is_closed: Final[bool]  # Whether the writer's input has ended
     def supply(
@@ -323,6 +329,10 @@ class NativeFlow:
     def count_late_results(self) -> None: ...
     def request_cut(self, segment: int) -> None: ...
     def release_cut(self, segment: int) -> None: ...
+    # Exchanges parts of the graph in a turn; their segments are at rest
+    def change_graph(self, order: GraphOrder) -> None: ...
+    def retry_graph_change(self) -> None: ...
+    def withdraw_graph_change(self) -> str | None: ...  # What stood in its way
     def issued(self, index: int) -> int: ...
     def settle_checkpoint(self, index: int, count: int) -> None: ...
     # How many settled elements the source at the index has not been told about

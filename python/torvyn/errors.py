@@ -8,6 +8,7 @@
     +-- TextError              tokens or a tokenizer are invalid    exit 2
     +-- ArtifactError          an artifact is invalid or rejected   exit 2
     +-- DeployError            a deployment or its channel refuses  exit 2
+    +-- ClusterError           a part of a cluster does not work    exit 1
     +-- MissingError           a file, model or package is missing  exit 3
     +-- FlowError              a running flow failed                exit 1
     |   +-- ComponentError     raised by components
@@ -149,6 +150,10 @@ class ArtifactError(TorvynError):
 
 class DeployError(TorvynError):
     exit_code = 2
+
+
+class ClusterError(TorvynError):
+    exit_code = 1
 
 
 class MissingError(TorvynError):

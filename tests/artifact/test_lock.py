@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,19 @@ def test_a_damaged_lock_stops_every_command(project: Path) -> None:
     assert codes(project) == ["artifact.bad-lock"]
     with pytest.raises(LinkError, match="the lock file cannot be used"):
         linker(project).plan()
+
+
+def test_other_bytes_of_the_same_sources_match_only_in_python() -> None:
+    built = LockedComponent("a", "python", "sha256:1", "a.wasm", "sha256:2")
+    again = replace(built, digest="sha256:3")
+
+    assert built.matches(again)
+    assert not built.matches(replace(again, sources="sha256:4"))
+    assert not replace(built, language="c").matches(replace(again, language="c"))
+
+
+def test_a_locked_pack_names_what_has_changed(project: Path) -> None:
+    edit_source(project)
+
+    with pytest.raises(ArtifactError, match="the lock file does not match component `enrich`"):
+        pack_project(project, is_locked=True)

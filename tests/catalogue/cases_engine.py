@@ -1,6 +1,7 @@
 """One provocation for each code of the engines."""
 
 import asyncio
+import contextlib
 import importlib.util
 import socket
 import sys
@@ -16,6 +17,7 @@ from torvyn.components.builtin.sink_collect import Collect
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
 from torvyn.engine.local.engine import must_be_answered
+from torvyn.engine.pool.engine import Pool
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.engine.request import Request
 from torvyn.engine.service.service import Service
@@ -140,6 +142,38 @@ def _prompt_text_unknown(_: Path) -> object:
     return Scripted("a").generate("x", prompt_guard=guard).complete()
 
 
+def _pool(**options: Any) -> Pool:
+    return Pool(members=["http://127.0.0.1:9/v1"], model="m", max_wait_s=0.01, **options)
+
+
+def _pool_down(_folder: Path) -> None:
+    with _pool(retries=0) as pool:
+        with contextlib.suppress(torvyn.Unavailable):
+            pool.complete("hello")
+        pool.complete("hello")
+
+
+def _pool_full(_folder: Path) -> None:
+    with _pool(max_waiting=0) as pool:
+        next(iter(pool.members)).is_draining = True
+        pool.complete("hello")
+
+
+def _pool_fixed(_folder: Path) -> None:
+    with _pool() as pool:
+        pool.change(pool.membership.replace_all).result()
+
+
+def _member_unknown(_folder: Path) -> None:
+    with _pool() as pool:
+        pool.members.find("gpu9")
+
+
+def _member_unwell(_folder: Path) -> None:
+    with _pool(start_timeout_s=0.01) as pool:
+        pool.change(lambda: pool.membership.add("http://127.0.0.1:9/v2")).result()
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "engine.already-read": _already_read,
     "engine.bad-option": lambda _: open("scripted", sript="a"),
@@ -147,9 +181,14 @@ CASES: dict[str, Callable[[Path], object]] = {
     "engine.context-full": _context_full,
     "engine.failed": lambda _: Says(KeyError("x")).complete("hello"),
     "engine.flow-unfit": _flow_unfit,
+    "engine.member-unknown": _member_unknown,
+    "engine.member-unwell": _member_unwell,
     "engine.model-missing": _asked(lambda fake: fake.status(404)),
     "engine.model-unusable": _unusable,
     "engine.package-missing": _without("mlc_llm", model="m"),
+    "engine.pool-down": _pool_down,
+    "engine.pool-fixed": _pool_fixed,
+    "engine.pool-full": _pool_full,
     "engine.prompt-text-unknown": _prompt_text_unknown,
     "engine.request-invalid": _request_invalid,
     "engine.request-running": _request_running,

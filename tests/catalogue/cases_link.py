@@ -32,6 +32,17 @@ def project(
     return lambda _: link.ProjectLinker(manifest.parse(body + extra)).plan(flow)
 
 
+def one_segment(name: str, replica: int = 0) -> Callable[[Path], object]:
+    """A part of a flow without a broker."""
+    settings = {"cluster.nats": "nats://127.0.0.1:1"} if replica else {}
+    overrides = link.Overrides(segments=(name,), replica=replica, settings=settings)
+    nodes = (
+        f"[flow.main.nodes.n0]\ncomponent = {SOURCE}\n[flow.main.nodes.n1]\ncomponent = {SINK}\n"
+    )
+    edge = '[[flow.main.edges]]\nfrom = "n0"\nto = "n1"\ncarrier = "nats"\n'
+    return lambda _: link.ProjectLinker(manifest.parse(HEAD + nodes + edge), overrides).plan()
+
+
 def chain(*components: str, extra: str = "", flow: str | None = None) -> Callable[[Path], object]:
     names = [f"n{index}" for index in range(len(components))]
     edges = list(pairwise(names))
@@ -170,6 +181,7 @@ FULL = "import torvyn\nclass A(torvyn.Filter):\n    def evaluate(self, e): retur
 
 CASES: dict[str, Callable[[Path], object]] = {
     "link.bad-override": stray_override,
+    "link.bad-place": chain(SOURCE + "\nplace = { replicas = 2 }", SINK),
     "link.bad-policy": chain(SOURCE, FILTER + '\non_error = "dead-letter"', SINK),
     "link.bad-ports": router_without_ports,
     "link.bad-run": chain(SOURCE, FILTER + '\nrun = "async"', SINK),
@@ -212,6 +224,11 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.lock-outdated": check_lock(is_locked=False),
     "link.memory-limit": over_limit,
     "link.method-missing": component("import torvyn\nclass A(torvyn.Filter): pass\n"),
+    "link.mixed-carriers": project(
+        {"a": SOURCE, "b": FILTER, "c": SINK},
+        [('a"\ncarrier = "disk', "b"), ('b"\ncarrier = "nats', "c")],
+    ),
+    "link.no-broker": one_segment("n0"),
     "link.no-sink": chain(SOURCE, FILTER),
     "link.no-source": chain(FILTER, SINK),
     "link.node-unknown": project({"a": SOURCE, "b": SINK}, [("a", "c")]),
@@ -225,6 +242,12 @@ CASES: dict[str, Callable[[Path], object]] = {
         {"a": REQUEST, "b": REQUEST, "c": ENGINE, "d": SINK}, [("a", "c"), ("b", "c"), ("c", "d")]
     ),
     "link.request-unanswered": chain(REQUEST, FILTER, SINK),
+    "link.replica-unknown": one_segment("n1", replica=1),
+    "link.segment-cycle": project(
+        {"a": SOURCE, "b": FILTER, "c": SINK},
+        [('a"\ncarrier = "nats', "b"), ("a", "c"), ("b", "c")],
+    ),
+    "link.segment-unknown": one_segment("n7"),
     "link.sink-has-output": project({"a": SOURCE, "b": SINK, "c": SINK}, [("a", "b"), ("b", "c")]),
     "link.source-has-input": project({"a": SOURCE, "b": SOURCE}, [("a", "b")]),
     "link.too-many-edges": project({"a": SOURCE, **MANY}, [("a", name) for name in MANY]),

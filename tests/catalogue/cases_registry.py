@@ -28,7 +28,9 @@ QUICK = Limits(connect_s=5, silence_s=0.05, least_bytes_per_s=10**9, tries=0)
 
 
 @contextlib.contextmanager
-def answering(status: int, *headers: tuple[str, str], body: bytes = b"") -> Iterator[str]:
+def answering(
+    status: int, *headers: tuple[str, str], body: bytes = b"", address: str = "127.0.0.1"
+) -> Iterator[str]:
     """A registry that gives every request the same answer, byte by byte."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -46,11 +48,11 @@ def answering(status: int, *headers: tuple[str, str], body: bytes = b"") -> Iter
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer((address, 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield f"127.0.0.1:{server.server_port}"
+            yield f"{address}:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
@@ -105,6 +107,12 @@ def unreachable(folder: Path) -> None:
     pull(folder, host)
 
 
+def without_tls(folder: Path) -> None:
+    # Plain HTTP is allowed for 127.0.0.1 only.
+    with answering(200, address="127.0.0.2") as host:
+        pull(folder, host)
+
+
 CASES = {
     "artifact.credentials-unusable": bad_login,
     "artifact.not-cached": lambda folder: pull(folder, "host", is_offline=True),
@@ -113,6 +121,7 @@ CASES = {
     "artifact.registry-slow": slow,
     "artifact.registry-unreachable": unreachable,
     "artifact.registry-unsafe": lambda folder: pull_from(folder, 302, ("Location", "ftp://x/")),
+    "artifact.registry-untrusted": without_tls,
     "artifact.stale-tag": stale,
     "artifact.tag-exists": taken,
 }

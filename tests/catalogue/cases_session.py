@@ -9,6 +9,7 @@ from torvyn.transport.access.caller import ANYONE
 from torvyn.transport.rejection import session_memory_full, too_many_sessions
 from torvyn.transport.sessions.replay import Progress, ReplayedAnswer
 from torvyn.transport.sessions.session import Session, SessionWire
+from torvyn.transport.sessions.shared.patience import broker_away
 from torvyn.transport.sessions.store import SessionStore
 from torvyn.transport.sessions.store_file import StoredSession, connect
 from torvyn.transport.sessions.subscriber import SessionClient
@@ -72,6 +73,7 @@ def _refuse(rejection: TorvynError) -> None:
 CASES: dict[str, Callable[[Path], object]] = {
     "session.all-read": _all_read,
     "session.bad-id": lambda _: _session().seq_after("x"),
+    "session.broker-away": lambda _: _refuse(broker_away()),
     "session.cannot-open": connect,
     "session.epoch-old": lambda _: _session().seq_after("f-1"),
     "session.frames-gone": lambda _: _session().seq_after("7"),

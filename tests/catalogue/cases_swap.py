@@ -51,7 +51,7 @@ def _ended(_folder: Path) -> None:
 def _graph_changed(_folder: Path) -> None:
     stages = [torvyn.processor(str) for _ in range(3)]
     plans = [torvyn.Flow(*stages[:count], CollectingSink()).plan for count in (2, 3)]
-    compare(*plans, {}, {}).refuse_graph("main")
+    compare(*plans, {}).refuse_graph("main")
 
 
 def _no_memory(_folder: Path) -> None:

@@ -121,7 +121,7 @@ def _no_flow(_folder: Path) -> None:
 
 def _package_missing(_folder: Path) -> None:
     with mock.patch.dict(sys.modules, {"grpc_health": None}):
-        Server(application(grpc_port=0))
+        Server(application(port=0, grpc_port=0))
 
 
 def _route(exchange: AsgiExchange) -> Any:

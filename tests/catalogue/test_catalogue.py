@@ -18,6 +18,7 @@ from torvyn.errors import TorvynError
 Case = Callable[[Path], object]
 
 COVERED_ROOMS = (
+    "broker",
     "contract",
     "component",
     "components",
@@ -36,6 +37,7 @@ COVERED_ROOMS = (
     "edge",
     "client",
     "session",
+    "cluster",
     "cli",
 )
 """Rooms of which every code must have a case."""

@@ -16,6 +16,8 @@ import pytest
 from transcript import EXAMPLE, Cli
 
 from torvyn.cli.app import COMMANDS
+from torvyn.machine import local_cluster
+from torvyn.machine.processes import ProcessRecord
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -187,3 +189,27 @@ def test_check_says_all_problems_at_once(cli: Cli, project: Callable[..., Path])
     for code in ("link.component-unknown", "manifest.unknown-key", "link.component-import"):
         assert f"error[{code}]" in done.err
     assert done.err.endswith("Torvyn.toml: 3 problems\n")
+
+
+def test_doctor_names_what_a_cluster_needs(cli: Cli, tmp_path: Path) -> None:
+    done = cli("doctor", "--format", "json", cwd=tmp_path)
+
+    findings = {finding["what"]: finding for finding in json.loads(done.out)["findings"]}
+    assert "nats-server" in findings["cluster"]["text"]
+    assert "broker" not in findings
+
+
+def test_doctor_warns_of_a_broker_that_has_ended(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = local_cluster.state_folder()
+    folder.mkdir(parents=True)
+    ended = ProcessRecord(os.getpid(), "earlier")
+    broker = local_cluster.Broker(ended, 0.0, "2.15.1", 4222, "token", "always", "store", "log")
+    local_cluster.write_state(folder, local_cluster.LocalCluster(broker))
+
+    done = cli("doctor", cwd=tmp_path)
+
+    assert "warn  broker" in done.out
+    assert "torvyn cluster up" in done.out

@@ -60,6 +60,7 @@ def test_a_command_answers_as_its_transcript_says(
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "80")
     expected = path.read_text()
     lines = re.findall(r"^\$ torvyn ?(.*)$", expected, re.MULTILINE)

@@ -5,6 +5,7 @@
 <!-- file: PATH -->               the next block is written to that file
 <!-- picture -->                  the next block is a drawing
 <!-- not run: WHY -->             the next block cannot be run here; these are counted
+<!-- needs: PACKAGE -->           the page is skipped where the package is not installed
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ class Folder:
 
 
 Step = Block | Folder
+
+
+def packages_of(page: Path) -> list[str]:
+    """The packages without which a page is not tested."""
+    return re.findall(r"^<!-- needs: (\w+) -->$", page.read_text(), re.MULTILINE)
 
 
 def page_name(page: Path) -> str:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import PAGES, ROOT, Block, Folder, blocks_of, page_name, steps_of
+from pages import PAGES, ROOT, Block, Folder, blocks_of, packages_of, page_name, steps_of
 
 from torvyn import manifest
+from torvyn.cluster.local.lifecycle import bring_down
 from torvyn.errors import ManifestError
 
 PICTURE = ("picture", None)
@@ -51,11 +52,13 @@ class Reader:
         self.enter(self.folder)
 
     def close(self) -> None:
-        """Ends the servers of a page that failed before it stopped them."""
+        """Ends the servers and brokers of a page that failed before it stopped them."""
         for value in self._names.values():
             if isinstance(value, subprocess.Popen) and value.poll() is None:
                 value.kill()
                 value.communicate()
+        for state in self._root.glob("*/.local/state/torvyn/cluster/state.json"):
+            bring_down(state.parent)
 
     def read(self, block: Block) -> None:
         kind, value = block.mark or ("", None)
@@ -167,6 +170,8 @@ def test_every_block_of_a_page_runs(
     tmp_path: Path,
     captured_output: Callable[[Reader], None],
 ) -> None:
+    for package in packages_of(page):
+        pytest.importorskip(package, reason=f"NOT TESTED: {page.name}, for want of {package}")
     reader = Reader(tmp_path, shell, same)
     captured_output(reader)
     with contextlib.closing(reader):

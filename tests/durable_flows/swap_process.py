@@ -1,9 +1,10 @@
 """A durable flow whose components are swapped all the time, and which kills itself at one step.
 
-    python swap_process.py FOLDER COUNT RATE STEP NUMBER [idempotent]
+    python swap_process.py FOLDER COUNT RATE STEP NUMBER [idempotent | graph]
 
-STEP is `init`, `snapshot`, `restore`, `process` or `teardown` of a new version, or `none`: the
-process kills itself at the NUMBERth time it comes there. An idempotent sink is a table with a key.
+STEP is `init`, `snapshot`, `restore`, `process` or `teardown` of a new version, `exchanged`, or
+`none`: the process kills itself at the NUMBERth time it comes there. An idempotent sink is a table
+with a key. With `graph` it is the graph that changes, and a component with it.
 """
 
 from __future__ import annotations
@@ -69,19 +70,53 @@ def make_sink(folder: Path) -> torvyn.Sink:
 def main() -> None:
     folder, count, rate = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     os.environ["TORVYN_RUNTIME__STATE_DIR"] = str(folder / "state")
-    flow = torvyn.Flow(checkpoint_s=0.1)
-    flow.add("broker", Broker(folder, count, rate))
-    flow.add("count", Version()).add("out", make_sink(folder))
-    flow.connect("broker", "count").connect("count", "out", carrier="disk")
-    threading.Thread(target=swap_all_the_time, args=(flow, folder), daemon=True).start()
+    parts = (Broker(folder, count, rate), make_sink(folder))
+    flow = make_flow(*parts)
+    is_graph = "graph" in sys.argv
+    swap, arguments = (change_graphs, parts) if is_graph else (swap_all_the_time, (folder,))
+    threading.Thread(target=swap, args=(flow, *arguments), daemon=True).start()
     print("ready", flush=True)
     flow.run()
     print("done", len(flow.swaps), flush=True)
 
 
-def swap_all_the_time(flow: torvyn.Flow, folder: Path) -> None:
+class Extra(torvyn.Processor):
+    """Comes and goes."""
+
+    def process(self, element: torvyn.Element) -> torvyn.Element:
+        return element
+
+
+def make_flow(broker: torvyn.Source, sink: torvyn.Sink, *, has_extra: bool = False) -> torvyn.Flow:
+    flow = torvyn.Flow(checkpoint_s=0.1).add("broker", broker)
+    flow.add("count", Version()).add("out", sink)
+    if has_extra:
+        flow.add("extra", Extra()).connect("broker", "extra").connect("extra", "count")
+    else:
+        flow.connect("broker", "count")
+    return flow.connect("count", "out", carrier="disk")
+
+
+def change_graphs(flow: torvyn.Flow, broker: torvyn.Source, sink: torvyn.Sink) -> None:
+    wait_for(flow)
+    has_extra = False
+    try:
+        while True:
+            has_extra = not has_extra
+            plan = make_flow(broker, sink, has_extra=has_extra).plan
+            flow.swap_graph(plan, replaced=["count"])
+            come_to("exchanged")
+    except FlowError:
+        return  # The flow has ended.
+
+
+def wait_for(flow: torvyn.Flow) -> None:
     while flow.state in ("created", "validated", "instantiated"):
         time.sleep(0.001)
+
+
+def swap_all_the_time(flow: torvyn.Flow, folder: Path) -> None:
+    wait_for(flow)
     try:
         while True:
             flow.swap("count", Version(), trial_s=0)

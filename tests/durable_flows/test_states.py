@@ -12,6 +12,7 @@ from durable_parts import AckSource, GatedSink, check_account, wait_until
 
 import torvyn
 from torvyn import Element
+from torvyn.durable import DurableStore, LostRange, StoreUnavailable, Transaction
 from torvyn.errors import FlowError
 
 
@@ -277,3 +278,42 @@ def test_full_logs_of_segments_with_states_drain_when_the_sink_is_back() -> None
     sink.gate.set()
     assert flow.wait(20)
     assert [int(text.split(":")[0]) for text in sink.texts] == list(range(3000))
+
+
+class FailingCheckpoints:
+    """A disk that takes no checkpoints for a while."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_failing, self.has_failed = False, threading.Event()
+        commit = DurableStore.commit
+
+        def fail(store: DurableStore, transaction: Transaction) -> list[LostRange]:
+            if transaction.checkpoint is not None and self.is_failing:
+                self.has_failed.set()
+                raise StoreUnavailable("io", "the disk fails")
+            return commit(store, transaction)
+
+        monkeypatch.setattr(DurableStore, "commit", fail)
+
+
+def totals_behind_the_disk(items: list[Any], sink: torvyn.Sink) -> torvyn.Flow:
+    flow = torvyn.Flow().add("in", AckSource(items)).add("total", Total()).add("out", sink)
+    return flow.connect("in", "total", carrier="disk").connect("total", "out")
+
+
+def test_a_drain_saves_what_a_checkpoint_that_failed_had_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, sink = FailingCheckpoints(monkeypatch), GatedSink(free=0)
+    flow = totals_behind_the_disk([*map(str, range(50)), *[torvyn.PENDING] * 10**6], sink)
+    flow.start()
+    assert sink.is_blocked.wait(20)
+    disk.is_failing = True
+    sink.gate.set()
+    assert disk.has_failed.wait(20)
+    flow.drain()
+    threading.Timer(0.5, setattr, (disk, "is_failing", False)).start()
+    flow.wait(20)
+    later = GatedSink(free=10**9)
+    totals_behind_the_disk([], later).run()
+    assert sink.texts + later.texts == [f"{number}:{number + 1}" for number in range(50)]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from versioned_gateway import delivered, state_of
 
@@ -50,6 +51,18 @@ class Running:
         for _, version in delivered(self.output):
             if not found or found[-1] != version:
                 found.append(version)
+        return found
+
+    def process_of_flow(self) -> int:
+        """The process that runs the current generation, once no other one is left."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        self.wait("one process", lambda: len(path.read_text().split()) == 1)
+        return int(path.read_text())
+
+    def exchange(self) -> dict[str, Any]:
+        """How the last generation took its place."""
+        found = state_of(self.folder)["exchange"]
+        assert isinstance(found, dict)
         return found
 
     def log(self) -> str:

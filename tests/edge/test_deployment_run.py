@@ -1,15 +1,21 @@
-"""`torvyn deploy run`: a generation is exchanged, observed, and given up when it fails."""
+"""`torvyn deploy run`: a generation is exchanged, observed, and given up when it fails.
+
+Both ways: by swapping components in the process that runs, and by exchanging that process.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from running_deployment import running
-from versioned_gateway import delivered, lost, pack, state_of
+from running_deployment import Running, running
+from versioned_gateway import add, delivered, killing, lost, state_of
 
-from torvyn.edge.artifact_source import add_from_layout
 from torvyn.edge.generations import Deployment
+
+Run = Callable[..., AbstractContextManager[Running]]
 
 
 @pytest.fixture
@@ -22,16 +28,18 @@ def output(tmp_path: Path) -> Path:
     return tmp_path / "delivered.txt"
 
 
-def add(deployment: Deployment, version: str, output: Path, **parts: str) -> int:
-    layout, descriptor = pack(deployment.folder.parent / "dist", version, output, **parts)  # type: ignore[arg-type]
-    return add_from_layout(deployment, layout, descriptor, "dist").number
+@pytest.fixture(params=["auto", "process"])
+def run_it(request: pytest.FixtureRequest, deployment: Deployment, output: Path) -> Run:
+    """Runs the deployment; exchanges are made one way or the other."""
+    way = ("--exchange", request.param)
+    return lambda *arguments: running(deployment.folder, output, *way, *arguments)
 
 
 def test_a_new_generation_continues_where_the_old_one_stopped(
-    deployment: Deployment, output: Path
+    deployment: Deployment, output: Path, run_it: Run
 ) -> None:
     add(deployment, "1.0.0", output)
-    with running(deployment.folder, output) as run:
+    with run_it() as run:
         run.wait_until_good(1)
         deployment.activate(add(deployment, "2.0.0", output))
         run.wait_until_good(2)
@@ -44,10 +52,10 @@ def test_a_new_generation_continues_where_the_old_one_stopped(
 
 
 def test_a_generation_that_cannot_be_linked_never_replaces_the_old_one(
-    deployment: Deployment, output: Path
+    deployment: Deployment, output: Path, run_it: Run
 ) -> None:
     add(deployment, "1.0.0", output)
-    with running(deployment.folder, output) as run:
+    with run_it() as run:
         run.wait_until_good(1)
         pid = run.process.pid
         deployment.activate(add(deployment, "2.0.0", output, extra="[flow.main.nodes.x]\n"))
@@ -68,10 +76,10 @@ def test_a_generation_that_cannot_be_linked_never_replaces_the_old_one(
     ids=["init-fails", "init-exits", "crashes"],
 )
 def test_a_generation_that_fails_is_given_up_and_the_fallback_comes_back(
-    deployment: Deployment, output: Path, parts: dict[str, str]
+    deployment: Deployment, output: Path, run_it: Run, parts: dict[str, str]
 ) -> None:
     add(deployment, "1.0.0", output)
-    with running(deployment.folder, output) as run:
+    with run_it() as run:
         run.wait_until_good(1)
         deployment.activate(add(deployment, "2.0.0", output, **parts))
         run.wait_for_current(1)
@@ -83,15 +91,40 @@ def test_a_generation_that_fails_is_given_up_and_the_fallback_comes_back(
     assert lost(output) == []
 
 
-def test_a_generation_whose_calls_fail_is_given_up(deployment: Deployment, output: Path) -> None:
+def test_a_generation_whose_calls_fail_is_given_up(
+    deployment: Deployment, output: Path, run_it: Run
+) -> None:
     add(deployment, "1.0.0", output)
-    with running(deployment.folder, output, "--health-period", "3s") as run:
+    with run_it("--health-period", "3s") as run:
         run.wait_until_good(1)
         failing = {"push": "raise RuntimeError('rejected')", "on_error": "skip"}
         deployment.activate(add(deployment, "2.0.0", output, **failing))
         run.wait_for_current(1)
 
-    assert "calls failed" in str(state_of(deployment.folder)["failed"])
+    assert "failed" in str(state_of(deployment.folder)["failed"])
+    assert run.versions() == ["1.0.0"]
+
+
+@pytest.mark.parametrize("which", ["getpid", "getppid"])
+@pytest.mark.parametrize("step", ["init", "restore", "push"])
+def test_an_exchange_that_is_killed_at_any_step_is_finished(
+    deployment: Deployment, output: Path, run_it: Run, which: str, step: str
+) -> None:
+    """Kills the flow's process, or the one that runs the deployment."""
+    kill = killing(which, output.with_name("killed"))
+    add(deployment, "1.0.0", output)
+    with run_it() as run:
+        run.wait_until_good(1)
+        deployment.activate(add(deployment, "2.0.0", output, **{step: kill}))
+        if which == "getpid":
+            run.wait_until_good(2)
+        else:
+            run.process.wait(30)
+    with run_it() as again:
+        again.wait_until_good(2)
+        again.wait_for_version("2.0.0")
+
+    assert lost(output) == []
 
 
 def test_a_killed_run_leaves_no_generation_behind(deployment: Deployment, output: Path) -> None:

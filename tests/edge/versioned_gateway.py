@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
+from torvyn.edge.artifact_source import add_from_layout
+from torvyn.edge.generations import Deployment
 
 MANIFEST = """
 [torvyn]
@@ -71,6 +75,7 @@ class Readings(torvyn.Source):
         return str(self.next).encode()
 
     def restore(self, state):
+        {restore}
         self.next = int(state)
 
 
@@ -93,21 +98,28 @@ def pack(
     *,
     init: str = "pass",
     push: str = "pass",
+    restore: str = "pass",
     pace_s: float = 0.005,
     on_error: str = "fail-fast",
     extra: str = "",
+    files: Mapping[str, str] | None = None,
 ) -> tuple[Layout, Descriptor]:
     """The layout in the folder, with this version of the gateway."""
-    files = {
-        "Torvyn.toml": MANIFEST.format(version=version, output=output, on_error=on_error) + extra,
-        "parts/component.py": PARTS.format(init=init, push=push, pace_s=pace_s),
-    }
+    manifest = MANIFEST.format(version=version, output=output, on_error=on_error) + extra
+    parts = PARTS.format(init=init, push=push, restore=restore, pace_s=pace_s)
+    files = {"Torvyn.toml": manifest, "parts/component.py": parts, **(files or {})}
     layout = Layout.create(folder)
     layers = tuple(
         layout.add("text/plain", text.encode(), {TITLE: path}) for path, text in files.items()
     )
     annotations = {TITLE: "gateway", "org.opencontainers.image.version": version}
     return layout, layout.add_manifest(ImageManifest(PROJECT, layers, annotations), version)
+
+
+def add(deployment: Deployment, version: str, output: Path, **parts: Any) -> int:
+    """Adds a version as the next generation; returns its number."""
+    layout, descriptor = pack(deployment.folder.parent / "dist", version, output, **parts)
+    return add_from_layout(deployment, layout, descriptor, "dist").number
 
 
 def delivered(output: Path) -> list[tuple[int, str]]:
@@ -123,6 +135,13 @@ def lost(output: Path) -> list[int]:
     """Readings that are missing between the first and the last."""
     seen = Counter(number for number, _ in delivered(output))
     return [number for number in range(max(seen, default=-1) + 1) if number not in seen]
+
+
+def killing(which: str, marker: Path) -> str:
+    """Code for a part that kills its process (`getpid`) or the one that runs it (`getppid`), but
+    only once."""
+    kill = f"os.kill(os.{which}(), 9)"
+    return f"import os; os.path.exists({str(marker)!r}) or (open({str(marker)!r}, 'x'), {kill})"
 
 
 def state_of(folder: Path) -> dict[str, object]:

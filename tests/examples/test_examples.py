@@ -21,8 +21,8 @@ SANDBOXED = (
 NEEDS_MODEL = ("chat-local",)
 """`test_chat_examples.py` tests it."""
 
-SERVED = ("fastapi-embed", "gateway")
-"""Servers; `tests/transport` tests them."""
+SERVED = ("cluster-chat", "fastapi-embed", "gateway")
+"""Servers; `tests/transport` and `test_cluster_chat.py` test them."""
 
 NAMES = sorted(
     {path.parent.name for path in EXAMPLES.glob("*/README.md")}
@@ -56,6 +56,7 @@ SEED = """\
 def test_the_docs_list_every_example() -> None:
     assert NAMES == [
         "backpressure-demo",
+        "cluster-pipeline",
         "event-enrichment",
         "fan-out",
         "guarded-chat",

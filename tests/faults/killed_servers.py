@@ -42,10 +42,10 @@ EXPECTED = WORDS.replace("word-7 ", "*** ")
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server in a process of its own, killed at the end, and its address."""
     (folder / "Torvyn.toml").write_text(MANIFEST)
-    command = [sys.executable, "-m", "torvyn", "serve", "--format", "json"]
+    command = [sys.executable, "-m", "torvyn", "serve", "--format", "json", *arguments]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -114,7 +114,7 @@ def killed_and_resumed(folder: Path, seed: int) -> tuple[Told, float]:
     with server(folder) as (process, url), ask(url) as answer:
         told.take(answer, stop_at=at)
         process.kill()
-        with _cut():
+        with cut():
             told.take(answer)
     with server(folder) as (_, url):
         began_s = time.perf_counter()
@@ -126,7 +126,8 @@ def killed_and_resumed(folder: Path, seed: int) -> tuple[Told, float]:
 
 
 @contextmanager
-def _cut() -> Iterator[None]:
+def cut() -> Iterator[None]:
+    """What a client sees of a server that was killed while it read."""
     try:
         yield
     except (OSError, ValueError, urllib.error.URLError):

@@ -38,6 +38,8 @@ def values(key: tables.Key) -> st.SearchStrategy[object]:
         "strings": st.lists(TEXT, max_size=3).map(tuple),
         "config": TEXT | st.dictionaries(TEXT, JSON, max_size=3),
         "end": st.builds(manifest.PortRef, node=TEXT, port=st.none() | TEXT),
+        "amounts": st.dictionaries(TEXT, st.floats(1e-9, 1e9), max_size=2),
+        "place": st.deferred(lambda: records(tables.PLACE).map(without_none)),
         "error": st.deferred(lambda: records(tables.ON_ERROR).map(without_none)),
     }[key.kind]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from typing import is_typeddict
 
 import jsonschema
 import pytest
@@ -25,6 +26,7 @@ RIGHT = [
     '[flow.a]\ndeadline = "${D}"\n',
     "[flow.a]\n[runtime]\nworker_threads = 2\n",
     '[flow.a.nodes.x]\ncomponent = "c"\nconfig = { a = [1] }\n',
+    '[flow.a.nodes.x]\ncomponent = "c"\nplace = { cpus = 0.5, resources = { camera = 1 } }\n',
     '[[flow.a.edges]]\nfrom = "x"\nto = { node = "y" }\n',
 ]
 WRONG = [
@@ -34,6 +36,10 @@ WRONG = [
     "[flow.a]\nqueue_depth = 0\n",
     '[flow.a]\npriority = "urgent"\n',
     "[flow.a.nodes.x]\n",
+    '[flow.a.nodes.x]\ncomponent = "c"\nplace = 2\n',
+    '[flow.a.nodes.x]\ncomponent = "c"\nplace = { replica = 2 }\n',
+    '[flow.a.nodes.x]\ncomponent = "c"\nplace = { replicas = 0 }\n',
+    '[flow.a.nodes.x]\ncomponent = "c"\nplace = { resources = { camera = "1" } }\n',
     '[[flow.a.edges]]\nfrom = "x"\n',
     '[flow."a b"]\n',
     "[flow.a]\n[serve]\nport = true\n",
@@ -69,6 +75,8 @@ def test_parser_and_schema_both_refuse_what_is_wrong(body: str) -> None:
 def attributes(record: type) -> set[str]:
     if record is PortRef:
         return set(PortRef._fields)
+    if is_typeddict(record):
+        return set(record.__annotations__)
     if record is dict:
         return set(PolicyOptions.__annotations__)
     return {field.name for field in fields(record)} - {field.name for field in fields(Record)}

@@ -57,6 +57,14 @@ def run(gateway: Path, *command: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
+def test_the_wheel_says_when_it_was_released(gateway: Path) -> None:
+    code = "import torvyn.edge.channel.release_date as date; print(date.released_s())"
+    python = gateway / "venv" / "bin" / "python"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+
+    assert int(done.stdout) == TOOLS["release_time_s"]()
+
+
 def test_the_wheel_is_for_every_python_from_3_11_on(wheel: Path) -> None:
     assert re.search(r"-cp311-abi3-(many)?linux_", wheel.name)
 

@@ -13,7 +13,7 @@ from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.protocol import Decoder, DeltaFrame
 from torvyn.transport import Application, ServerSettings, app
 
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 PROMPT_BODY = {"prompt": "Hi"}
 
 

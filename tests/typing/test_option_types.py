@@ -8,7 +8,7 @@ from typing import get_args
 
 import torvyn
 from torvyn.contract import Backpressure, EdgeOptions, FlowOptions, NodeOptions, Priority, RunMode
-from torvyn.contract.options import LastResort, PolicyName, PolicyOptions
+from torvyn.contract.options import LastResort, PlaceOptions, PolicyName, PolicyOptions
 from torvyn.manifest import EdgeRecord, NodeRecord
 from torvyn.manifest.schema import tables
 
@@ -30,6 +30,10 @@ def test_values_are_those_of_the_manifest() -> None:
 
 def test_keys_of_a_policy_are_those_of_the_manifest() -> None:
     assert set(PolicyOptions.__annotations__) == set(tables.ON_ERROR.names())
+
+
+def test_keys_of_a_place_are_those_of_the_manifest() -> None:
+    assert set(PlaceOptions.__annotations__) == set(tables.PLACE.names())
 
 
 def test_options_of_nodes_and_edges_are_the_fields_of_their_records() -> None:

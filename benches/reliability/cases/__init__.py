@@ -11,6 +11,7 @@ QUESTIONS = (
     "poisoned_cache",
     "inference",
     "killed_server",
+    "cluster_server",
     "api_keys",
     "telemetry",
     "serving",
@@ -19,4 +20,5 @@ QUESTIONS = (
     "clock_jumps",
     "deployments",
     "swaps",
+    "cluster",
 )

@@ -19,6 +19,8 @@ from benches.reliability.guests import TESTS
 
 RATE, SWAPS = 5_000, 200
 """Elements per second, and swaps per round."""
+CHANGES = 50
+"""Changes of a graph per round."""
 KILL_COUNT, KILL_RATE, BATCH = 3_000, 4_000, 500
 STEPS = ("init", "snapshot", "restore", "process", "teardown")
 """Between which a process is killed, each in every round."""
@@ -104,6 +106,28 @@ def killed_idempotent(rounds: int) -> Measurement:
     return Measurement(sum(samples), samples, f"{len(samples)} kills")
 
 
+def exchanged(rounds: int) -> Measurement:
+    from benches.exchange_workload import run_exchanged
+
+    samples = [float(run_exchanged(RATE, CHANGES, seed).wrong) for seed in range(rounds)]
+    return Measurement(sum(samples), samples, f"{CHANGES * rounds} changes")
+
+
+def exchange_killed(rounds: int) -> Measurement:
+    """Lost elements, and those that came twice beyond one batch."""
+    samples = []
+    for seed in range(rounds):
+        for step in (*STEPS, "exchanged"):
+            with tempfile.TemporaryDirectory() as folder:
+                _kill(Path(folder), step, random.Random(seed).randint(1, 2), "graph")
+                lines = Path(folder, "delivered").read_text().splitlines()
+            numbers = [json.loads(line)["seq"] for line in lines]
+            unique = len(set(numbers))
+            too_often = max(len(numbers) - unique - BATCH, 0)
+            samples.append(float(KILL_COUNT - unique + too_often))
+    return Measurement(sum(samples), samples, f"{len(samples)} kills")
+
+
 _HOW = f"{SWAPS} swaps per round at {RATE:,} elements/s, of source, processor and sink"
 
 CASES = [
@@ -140,5 +164,21 @@ CASES = [
         0,
         "rows missing or twice",
         killed_idempotent,
+    ),
+    Case(
+        "swap.graph",
+        "the graph of a flow changes while it runs",
+        f"{CHANGES} changes per round at {RATE:,} elements/s, behind a disk edge",
+        0,
+        "lost, repeated or in disorder",
+        exchanged,
+    ),
+    Case(
+        "swap.graph.killed",
+        "kill -9 between two steps of an exchange of segments",
+        f"{len(STEPS) + 1} kills per round: {', '.join(STEPS)}, exchanged",
+        0,
+        "lost, or twice beyond one batch",
+        exchange_killed,
     ),
 ]

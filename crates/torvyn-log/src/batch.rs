@@ -9,12 +9,16 @@
 //! Numbers are little-endian. Times are Unix time. The sequence numbers of a batch follow from its first one, which
 //! the carrier keeps next to the batch.
 
+use std::sync::Arc;
+
 use torvyn_stream::{ContentName, Delivery, Element, Emission, Foreign, Payload, StageError};
 
 use crate::varint::{put, put_signed, take, take_bytes, take_signed};
 
 const MAGIC: [u8; 4] = *b"TVB1";
 const HEADER: usize = 12;
+/// The bytes of a batch without elements.
+pub(crate) const EMPTY_BYTES: usize = HEADER;
 
 const KEEP: u8 = 1;
 const NAMED: u8 = 2;
@@ -30,6 +34,11 @@ pub trait Attributes: Send + Sync {
 
     /// The decoded attributes, if there are any, with the marks.
     fn mark(&self, decoded: Option<Foreign>, marks: Marks) -> Option<Foreign>;
+}
+
+/// How the host language reads the key of an element.
+pub trait Keys: Send + Sync {
+    fn key_of(&self, element: &Element) -> Result<Arc<str>, StageError>;
 }
 
 /// What reading an element adds to its attributes.

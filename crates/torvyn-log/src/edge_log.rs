@@ -1,11 +1,12 @@
 //! What the two ends of an edge and its carrier share.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use torvyn_stream::{Emission, Receipt};
+use torvyn_stream::{Element, Emission, Receipt};
 
-use crate::batch::{Attributes, BatchBuilder, BatchError, decode};
+use crate::batch::{Attributes, BatchBuilder, BatchError, EMPTY_BYTES, Keys, decode};
 use crate::bell::Bell;
 use crate::clock_offset::ClockOffset;
 
@@ -16,6 +17,8 @@ pub struct Batch {
     pub count: u32,
     /// The Unix time of its newest element.
     pub newest_ns: i64,
+    /// The key that all of its elements have, if the edge keeps keys apart.
+    pub key: Option<Key>,
     pub body: Vec<u8>,
     pub receipts: Receipts,
 }
@@ -35,6 +38,26 @@ impl Drop for Receipts {
     fn drop(&mut self) {
         self.0.iter().for_each(Receipt::abandon);
     }
+}
+
+pub type Key = Arc<str>;
+
+/// How many elements a batch of an edge with `batch_bytes` has at most: their index has 16 bits.
+const MOST_ELEMENTS: u32 = 65_535;
+/// What an element takes besides its payload, its content type and its attributes.
+const ELEMENT_HEAD_BYTES: usize = 64;
+
+/// The sizes that an edge keeps to.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The carrier is woken when so many bytes wait for it.
+    pub buffer_bytes: usize,
+    /// Whether the writer then pauses until the carrier has taken them.
+    pub pauses: bool,
+    /// Larger elements do not fit into a batch.
+    pub max_element_bytes: usize,
+    /// A batch of several elements has at most so many bytes.
+    pub batch_bytes: Option<usize>,
 }
 
 /// Where supplied elements wait for the reader.
@@ -64,17 +87,111 @@ pub(crate) struct Waiting {
     pub emission: Emission,
 }
 
+/// A batch that still takes elements, or one that is full.
 #[derive(Default)]
-pub(crate) struct WriterState {
+pub(crate) struct OpenBatch {
+    pub key: Option<Key>,
     pub builder: BatchBuilder,
     pub receipts: Vec<Receipt>,
-    /// Batches that are full, when the writer does not pause.
-    pub full: VecDeque<(BatchBuilder, Vec<Receipt>)>,
+}
+
+#[derive(Default)]
+pub(crate) struct WriterState {
+    /// The batch of an edge that does not keep keys apart.
+    pub open: OpenBatch,
+    /// The batches of the keys, in the order of their first elements.
+    pub keyed: VecDeque<OpenBatch>,
+    /// Where they are; the positions count from the first one ever.
+    pub places: HashMap<Key, u64>,
+    pub taken: u64,
+    /// What is in `keyed`.
+    pub keyed_count: u32,
+    pub keyed_bytes: usize,
+    /// Batches that are full.
+    pub full: VecDeque<OpenBatch>,
     pub next_sequence: u64,
     /// The writer accepts nothing more: its input has ended.
     pub is_closed: bool,
     /// Why the flow must fail.
     pub failure: Option<String>,
+}
+
+impl WriterState {
+    /// The batch for the next element.
+    fn open_for(&mut self, key: Option<&Key>) -> &mut OpenBatch {
+        let Some(key) = key else { return &mut self.open };
+        let next = self.taken + self.keyed.len() as u64;
+        let place = *self.places.entry(key.clone()).or_insert(next);
+        if place == next {
+            self.keyed.push_back(OpenBatch { key: Some(key.clone()), ..OpenBatch::default() });
+        }
+        &mut self.keyed[(place - self.taken) as usize]
+    }
+
+    /// Adds an element. Returns whether it is the first one that waits.
+    pub fn push(
+        &mut self,
+        key: Option<&Key>,
+        element: &Element,
+        payload: &[u8],
+        time_ns: i64,
+        attributes: &[u8],
+        batch_bytes: Option<usize>,
+    ) -> bool {
+        let was_empty = self.full.is_empty() && self.keyed_count + self.open.builder.count() == 0;
+        let open = self.open_for(key);
+        let after = open.builder.len_bytes() + payload.len() + attributes.len() + ELEMENT_HEAD_BYTES;
+        let is_full = batch_bytes.is_some_and(|most| after > most) && open.builder.count() > 0
+            || open.builder.count() == MOST_ELEMENTS;
+        let full = is_full.then(|| OpenBatch { key: open.key.clone(), ..std::mem::take(open) });
+        if let Some(full) = &full {
+            open.key.clone_from(&full.key);
+        }
+        let before = open.builder.len_bytes();
+        open.builder.push(element, payload, time_ns, attributes);
+        open.receipts.extend(element.receipt());
+        let grown = open.builder.len_bytes() - before;
+        if key.is_some() {
+            self.keyed_count += 1;
+            self.keyed_bytes += grown;
+        }
+        if let Some(full) = full {
+            if key.is_some() {
+                self.keyed_count -= full.builder.count();
+                self.keyed_bytes -= full.builder.len_bytes() - EMPTY_BYTES;
+            }
+            self.full.push_back(full);
+        }
+        was_empty
+    }
+
+    /// Moves the open batch to those that are full.
+    pub fn close_batch(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        self.full.push_back(open);
+    }
+
+    fn take(&mut self) -> OpenBatch {
+        if let Some(full) = self.full.pop_front() {
+            return full;
+        }
+        let Some(first) = self.keyed.pop_front() else { return std::mem::take(&mut self.open) };
+        self.taken += 1;
+        self.keyed_count -= first.builder.count();
+        self.keyed_bytes -= first.builder.len_bytes() - EMPTY_BYTES;
+        if let Some(key) = &first.key {
+            self.places.remove(key);
+        }
+        first
+    }
+
+    pub fn pending(&self) -> (u32, usize) {
+        let builders = self.full.iter().chain([&self.open]).map(|open| &open.builder);
+        let filled = builders.filter(|builder| builder.count() > 0);
+        filled.fold((self.keyed_count, self.keyed_bytes), |(count, bytes), builder| {
+            (count + builder.count(), bytes + builder.len_bytes())
+        })
+    }
 }
 
 #[derive(Default)]
@@ -90,6 +207,8 @@ pub(crate) struct ReaderState {
     pub settled: Vec<(u64, u64)>,
     pub settled_count: u64,
     pub has_ended: bool,
+    /// Why the flow must fail.
+    pub failure: Option<String>,
     /// The carrier has been asked for more since it last supplied something.
     pub has_asked: bool,
 }
@@ -102,12 +221,10 @@ pub struct EdgeLog {
     pub(crate) offset: ClockOffset,
     /// The first element of this run.
     first_sequence: u64,
-    /// The carrier is woken when so many bytes wait for it.
-    pub(crate) buffer_bytes: usize,
-    /// Whether the writer then pauses until the carrier has taken them.
-    pub(crate) pauses: bool,
-    /// Larger elements do not fit into a batch.
-    pub(crate) max_element_bytes: usize,
+    pub(crate) limits: Limits,
+    pauses: AtomicBool,
+    /// Reads the keys of elements, if the edge keeps them apart.
+    pub(crate) keys: Option<Box<dyn Keys>>,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -119,9 +236,8 @@ impl EdgeLog {
         bell: Arc<Bell>,
         codec: Box<dyn Attributes>,
         next_sequence: u64,
-        buffer_bytes: usize,
-        max_element_bytes: usize,
-        pauses: bool,
+        limits: Limits,
+        keys: Option<Box<dyn Keys>>,
     ) -> Self {
         let writer = WriterState { next_sequence, ..WriterState::default() };
         Self {
@@ -131,9 +247,9 @@ impl EdgeLog {
             codec,
             offset: ClockOffset::default(),
             first_sequence: next_sequence,
-            buffer_bytes,
-            pauses,
-            max_element_bytes,
+            pauses: AtomicBool::new(limits.pauses),
+            limits,
+            keys,
         }
     }
 
@@ -142,11 +258,19 @@ impl EdgeLog {
         self.offset.begin(offset_ns);
     }
 
+    /// Whether a writer with a full buffer pauses. It may change with the segment that writes.
+    pub(crate) fn pauses(&self) -> bool {
+        self.pauses.load(Ordering::Relaxed)
+    }
+
+    pub fn set_pauses(&self, pauses: bool) {
+        self.pauses.store(pauses, Ordering::Relaxed);
+    }
+
     /// The wall clock was set: later elements are written with this offset, and earlier ones keep theirs.
     pub fn step_offset_ns(&self, offset_ns: i64) {
         let state = self.write();
-        let builders = state.full.iter().map(|(builder, _)| builder).chain([&state.builder]);
-        let waiting: u64 = builders.map(|builder| u64::from(builder.count())).sum();
+        let waiting = u64::from(state.pending().0);
         self.offset.step(self.first_sequence, state.next_sequence + waiting, offset_ns);
     }
 
@@ -160,34 +284,29 @@ impl EdgeLog {
 
     /// The next batch that waits for the carrier.
     pub fn take(&self) -> Option<Batch> {
-        let (builder, receipts, first) = {
+        let (OpenBatch { key, builder, receipts }, first) = {
             let mut state = self.write();
-            let (builder, receipts) = match state.full.pop_front() {
-                Some(full) => full,
-                None => (std::mem::take(&mut state.builder), std::mem::take(&mut state.receipts)),
-            };
-            if builder.count() == 0 {
+            let open = state.take();
+            if open.builder.count() == 0 {
                 return None;
             }
             let first = state.next_sequence;
-            state.next_sequence += u64::from(builder.count());
-            (builder, receipts, first)
+            state.next_sequence += u64::from(open.builder.count());
+            (open, first)
         };
         let (count, newest_ns) = (builder.count(), builder.newest_ns());
-        Some(Batch { first, count, newest_ns, body: builder.finish(), receipts: Receipts(receipts) })
+        Some(Batch { first, count, newest_ns, key, body: builder.finish(), receipts: Receipts(receipts) })
     }
 
-    /// The flow fails with this message when it sends the next element.
+    /// The flow fails with this message when it sends or reads the next element.
     pub fn fail(&self, message: String) {
+        self.read().failure = Some(message.clone());
         self.write().failure = Some(message);
     }
 
     /// The elements and bytes that wait for the carrier.
     pub fn pending(&self) -> (u32, usize) {
-        let state = self.write();
-        let builders = state.full.iter().map(|(builder, _)| builder).chain([&state.builder]);
-        let filled = builders.filter(|builder| builder.count() > 0);
-        filled.fold((0, 0), |(count, bytes), builder| (count + builder.count(), bytes + builder.len_bytes()))
+        self.write().pending()
     }
 
     /// Whether the writer's input has ended.

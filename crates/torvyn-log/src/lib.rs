@@ -14,8 +14,8 @@ mod reader;
 mod varint;
 mod writer;
 
-pub use batch::{Attributes, BatchError, Marks, Stored, decode};
+pub use batch::{Attributes, BatchError, Keys, Marks, Stored, decode};
 pub use bell::Bell;
-pub use edge_log::{Batch, EdgeLog, Lane, Receipts, Restore};
+pub use edge_log::{Batch, EdgeLog, Key, Lane, Limits, Receipts, Restore};
 pub use reader::LogReader;
 pub use writer::LogWriter;

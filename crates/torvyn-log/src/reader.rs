@@ -98,6 +98,9 @@ impl Stage for LogReader {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         let log = self.log.clone();
         let mut state = log.read();
+        if let Some(message) = state.failure.take() {
+            return Err(StageError::new(ErrorKind::Fatal, message));
+        }
         demote(&mut state, |next| self.is_limited(next, call.now_ns));
         if let Some(until) = self.limited_until(&state, call.now_ns) {
             return Ok(Pull::Pending(Some(until)));

@@ -27,36 +27,43 @@ impl Stage for LogWriter {
         let Some(payload) = element.read(call.ledger) else {
             return Err(StageError::new(ErrorKind::Internal, "the element's bytes cannot be read"));
         };
-        if payload.len() > self.log.max_element_bytes {
-            let most = self.log.max_element_bytes;
-            let message = format!("it has {} bytes, and the edge stores at most {most}", payload.len());
-            return Err(StageError::new(ErrorKind::InvalidInput, message));
-        }
+        let (limits, pauses) = (self.log.limits, self.log.pauses());
         self.attributes.clear();
         if let Some(companion) = &element.companion {
             // Before the lock: the host may run another thread meanwhile, and that one may wait for the lock.
             self.log.codec.encode(companion, &mut self.attributes)?;
         }
+        let size = payload.len() + self.attributes.len();
+        if size > limits.max_element_bytes {
+            let most = limits.max_element_bytes;
+            let whose =
+                if limits.batch_bytes.is_some() { ", because of the broker's `max_payload`" } else { "" };
+            let message = format!("it has {size} bytes, and the edge stores at most {most}{whose}");
+            return Err(StageError::new(ErrorKind::InvalidInput, message));
+        }
+        let key = self.log.keys.as_ref().map(|keys| keys.key_of(element)).transpose()?;
         let mut state = self.log.write();
         if let Some(message) = state.failure.take() {
             return Err(StageError::new(ErrorKind::Fatal, message));
         }
         // Within the lock, so that a step of the clock is between two elements.
         let time_ns = (element.timestamp_ns as i64).wrapping_add(self.log.offset.now_ns());
-        state.builder.push(element, payload, time_ns, &self.attributes);
-        state.receipts.extend(element.receipt());
-        let is_first = state.builder.count() == 1;
-        let is_full = state.builder.len_bytes() >= self.log.buffer_bytes;
-        if is_full && !self.log.pauses {
-            let full = (std::mem::take(&mut state.builder), std::mem::take(&mut state.receipts));
-            state.full.push_back(full);
+        let is_first =
+            state.push(key.as_ref(), element, payload, time_ns, &self.attributes, limits.batch_bytes);
+        let is_full = if limits.batch_bytes.is_some() {
+            state.pending().1 >= limits.buffer_bytes
+        } else {
+            state.open.builder.len_bytes() >= limits.buffer_bytes
+        };
+        if is_full && !pauses && limits.batch_bytes.is_none() {
+            state.close_batch();
         }
         drop(state);
         if is_first || is_full {
             self.log.bell.ring();
         }
         // The carrier resumes the node when it has taken the batch.
-        Ok(if is_full && self.log.pauses { Step::Pause } else { Step::Done })
+        Ok(if is_full && pauses { Step::Pause } else { Step::Done })
     }
 
     fn complete(&mut self, _end: &End) -> Result<(), StageError> {

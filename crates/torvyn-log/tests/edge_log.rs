@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
-use torvyn_log::{Attributes, Bell, EdgeLog, Lane, LogReader, LogWriter, Marks, Restore};
+use torvyn_log::{Attributes, Bell, EdgeLog, Keys, Lane, Limits, LogReader, LogWriter, Marks, Restore};
 use torvyn_stream::{
     Call, ContentName, Delivery, Element, Emission, Foreign, ForeignTable, Ledger, Outbox, Payload, Pull,
     Stage, StageError, Step,
@@ -53,8 +53,28 @@ impl Attributes for Host {
     }
 }
 
+fn limits(buffer_bytes: usize, pauses: bool) -> Limits {
+    Limits { buffer_bytes, pauses, max_element_bytes: 100, batch_bytes: None }
+}
+
 fn new_log(host: Host) -> Arc<EdgeLog> {
-    Arc::new(EdgeLog::new(Arc::new(Bell::default()), Box::new(host), 0, 200, 100, true))
+    Arc::new(EdgeLog::new(Arc::new(Bell::default()), Box::new(host), 0, limits(200, true), None))
+}
+
+/// The first byte of an element is its key.
+struct FirstByte;
+
+impl Keys for FirstByte {
+    fn key_of(&self, element: &Element) -> Result<Arc<str>, StageError> {
+        let payload = element.payload.bytes(element.len).unwrap_or_default();
+        Ok(char::from(payload[0]).to_string().into())
+    }
+}
+
+/// The keys and the elements of all batches that wait.
+fn take_all(log: &EdgeLog) -> Vec<(Option<String>, u32)> {
+    let batches = std::iter::from_fn(|| log.take());
+    batches.map(|batch| (batch.key.as_deref().map(str::to_owned), batch.count)).collect()
 }
 
 fn element(payload: &[u8], companion: Option<Foreign>) -> Element {
@@ -89,7 +109,8 @@ fn pull_all(reader: &mut LogReader, now_ns: u64) -> (usize, Option<u64>) {
 
 /// A log whose reader has `count` elements of the time 0.
 fn supplied(count: usize, how: Restore) -> Arc<EdgeLog> {
-    let log = Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 0, 1 << 20, 100, false));
+    let log =
+        Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 0, limits(1 << 20, false), None));
     let mut writer = LogWriter::new(log.clone());
     for _ in 0..count {
         assert!(write(&mut writer, b"x", None).is_ok());
@@ -186,7 +207,8 @@ fn timestamps(reader: &mut LogReader, count: usize) -> Vec<u64> {
 #[test]
 fn elements_keep_their_time_in_the_flow_when_the_wall_clock_is_set() {
     const YEARS_NS: i64 = 56 * 365 * 86_400 * SECOND as i64;
-    let log = Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 5, 1 << 20, 100, false));
+    let log =
+        Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 5, limits(1 << 20, false), None));
     let mut writer = LogWriter::new(log.clone());
     log.set_offset_ns(100);
     assert!(write(&mut writer, b"a", None).is_ok());
@@ -197,4 +219,35 @@ fn elements_keep_their_time_in_the_flow_when_the_wall_clock_is_set() {
     assert_eq!(batch.newest_ns, YEARS_NS);
     assert_eq!(log.supply(&batch.body, batch.first, 0, LIVE), Ok(2));
     assert_eq!(timestamps(&mut LogReader::new(log, 0.0, false), 2), [0, 0]);
+}
+
+#[test]
+fn batches_keep_keys_apart_in_the_order_of_their_first_elements() {
+    let keys = Some(Box::new(FirstByte) as Box<dyn Keys>);
+    let limits = Limits { batch_bytes: Some(1 << 20), ..limits(1 << 20, true) };
+    let log = Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 0, limits, keys));
+    let mut writer = LogWriter::new(log.clone());
+    for payload in [b"b1", b"a1", b"b2", b"c1", b"b3"] {
+        assert!(write(&mut writer, payload, None).is_ok());
+    }
+    assert_eq!(log.pending().0, 5);
+    let expected = [("b", 3), ("a", 1), ("c", 1)].map(|(key, count)| (Some(key.to_owned()), count));
+    assert_eq!(take_all(&log), expected);
+    assert_eq!(log.pending(), (0, 0));
+    assert!(write(&mut writer, b"a2", None).is_ok());
+    assert_eq!(take_all(&log), [(Some("a".to_owned()), 1)]);
+}
+
+#[test]
+fn a_batch_that_would_become_too_large_is_followed_by_another() {
+    let limits = Limits { batch_bytes: Some(300), ..limits(1 << 20, true) };
+    let log = Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 0, limits, None));
+    let mut writer = LogWriter::new(log.clone());
+    for _ in 0..5 {
+        assert!(write(&mut writer, &[7; 90], None).is_ok());
+    }
+    let batches: Vec<_> = std::iter::from_fn(|| log.take()).collect();
+    assert_eq!(batches.iter().map(|batch| batch.count).sum::<u32>(), 5);
+    assert!(batches.len() > 1 && batches.iter().all(|batch| batch.body.len() <= 300));
+    assert_eq!(log.pending(), (0, 0));
 }

@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use torvyn_stream::{Answers, Element, Emission, End, Outbox, Queue};
+use torvyn_stream::{Answers, Element, Emission, End, Outbox};
 
 use crate::backoff::Jitter;
-use crate::blueprint::{Annotate, Blueprint, EdgeSpec, OnError, Timing};
+use crate::blueprint::{Annotate, Blueprint, OnError, Timing};
 use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
-use crate::edges::{Accepts, Edge, Edges};
+use crate::edges::{Edge, Edges};
 use crate::node::Node;
 use crate::offload::MAX_CALL;
 use crate::shared_state::{Failure, SharedState};
-use crate::swap::{Swap, is_plain};
+use crate::swap::{Swap, is_plain, make_edge};
 use crate::trace::Tracer;
 
 /// How a turn ended.
@@ -30,6 +30,8 @@ pub enum Turn {
 
 pub struct Core {
     pub nodes: Vec<Node>,
+    /// The nodes that run, from the sources down, once the graph has changed; until then all of them.
+    pub order: Option<Box<[u16]>>,
     pub edges: Edges,
     pub outbox: Outbox,
     /// The results of the last batch.
@@ -71,18 +73,19 @@ impl Core {
         let quarters = u64::from(blueprint.quarter_weight.max(1));
         let quota_elements = (u64::from(blueprint.turn_elements) * quarters / 4).max(1);
         let started_ns = clock.now_ns();
-        let edges = make_edges(&blueprint);
+        let edges: Vec<_> = blueprint.edges.iter().map(make_edge).collect();
         let entry = edges.iter().position(|edge| edge.source.is_none());
         let exit = edges.iter().position(|edge| edge.target.is_none());
         let mut nodes = blueprint.nodes;
         let tracks = nodes.iter().any(|node| node.acks.is_some());
         for (index, node) in nodes.iter_mut().enumerate() {
-            node.connect(index, &blueprint.edges);
+            node.connect(index, (0..).zip(&blueprint.edges));
             node.is_plain = is_plain(node, tracks);
         }
         let takes_batches = nodes.iter().any(|node| node.takes_batches);
         Self {
             nodes,
+            order: None,
             edges: Edges { list: edges, shared, tracks },
             outbox: Outbox::default(),
             answers: Answers::default(),
@@ -183,7 +186,7 @@ impl Core {
         let state = size_of::<Self>()
             + self.nodes.capacity() * size_of::<Node>()
             + nodes
-            + size_of_val(&*self.edges.list)
+            + self.edges.list.capacity() * size_of::<Edge>()
             + self.outbox.made.capacity() * size_of::<Emission>()
             + self.edges.shared.size_bytes();
         let queues = self.edges.list.iter().map(|edge| edge.queue.heap_bytes()).sum();
@@ -194,16 +197,4 @@ impl Core {
 /// The most elements that a source is pulled for at once.
 fn max_batch(quota_elements: u64, takes_batches: bool) -> u32 {
     quota_elements.clamp(if takes_batches { MAX_CALL as u64 } else { 1 }, 1 << 16) as u32
-}
-
-fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {
-    let make = |spec: &EdgeSpec| Edge {
-        queue: Queue::new(spec.depth, spec.bytes, spec.policy, spec.low_watermark),
-        source: spec.source.map(|(node, _)| node as u16),
-        target: spec.target.map(|node| node as u16),
-        input: spec.input,
-        closed: None,
-        accepts: Accepts::All,
-    };
-    blueprint.edges.iter().map(make).collect()
 }

@@ -16,7 +16,7 @@ use crate::offload::{Notify, Offload};
 use crate::run_state::RunState;
 use crate::shared_state::{Failure, FailureKind, SharedState, node_request, request};
 use crate::stay_on_exit::StayOnExit;
-use crate::swap::Swap;
+use crate::swap::{GraphChange, Swap};
 use crate::trace::Tracer;
 use crate::wake_pipe::WakePipe;
 use crate::workers::pool::Pool;
@@ -44,8 +44,6 @@ pub struct Flow {
     driver: Mutex<Driver>,
     end_hook: Mutex<Option<Hook>>,
     clock: Clock,
-    /// The acknowledgements of the sources that ask for them, by node.
-    acks: Box<[Option<Arc<AckLog>>]>,
     /// The earliest alarm the pool has set for this flow; 0 for none.
     pub(crate) alarm_ns: AtomicU64,
 }
@@ -77,7 +75,7 @@ impl Flow {
             })
             .collect();
         let hosted = blueprint.hosted;
-        let acks = blueprint.nodes.iter().map(|node| node.acks.clone()).collect();
+        shared.acks.extend(blueprint.nodes.iter().map(|node| node.acks.clone()));
         let core = Core::new(blueprint, shared.clone(), clock.clone());
         let flow = Arc::new(Self {
             shared,
@@ -87,7 +85,6 @@ impl Flow {
             driver: Mutex::default(),
             end_hook: Mutex::default(),
             clock,
-            acks,
             alarm_ns: AtomicU64::new(0),
         });
         for offload in offloads {
@@ -165,6 +162,18 @@ impl Flow {
         let is_first = self.shared.request_swap(Box::new(swap));
         self.wake();
         is_first
+    }
+
+    /// Tries a change of the graph again that could not be carried out.
+    pub fn retry_graph_change(self: &Arc<Self>) {
+        self.shared.request(request::GRAPH);
+        self.wake();
+    }
+
+    /// Exchanges parts of the graph in the next turn.
+    pub fn change_graph(self: &Arc<Self>, change: GraphChange) {
+        self.shared.request_graph_change(Box::new(change));
+        self.wake();
     }
 
     /// The new stage of a node is no longer on trial.
@@ -293,7 +302,7 @@ impl Flow {
 
     /// The acknowledgements of the source at `node`, if it asks for them.
     pub fn acks(&self, node: usize) -> Option<&Arc<AckLog>> {
-        self.acks.get(node)?.as_ref()
+        self.shared.acks.get(node)?.as_ref()
     }
 
     /// Counts outputs that were taken from the exit and not read.

@@ -10,7 +10,7 @@ use crate::absorbed::Absorbed;
 use crate::backoff::Backoff;
 use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
-use crate::swap::Trial;
+use crate::swap::{Replacement, Trial};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -198,13 +198,13 @@ impl Node {
     }
 
     /// Fills in the edges that lead to the node at `index` and leave its ports.
-    pub fn connect(&mut self, index: usize, edges: &[EdgeSpec]) {
-        let numbered = || (0..).zip(edges);
-        let inputs = numbered().filter(|(_, edge)| edge.target == Some(index));
+    pub fn connect<'a>(&mut self, index: usize, numbered: impl Iterator<Item = (u16, &'a EdgeSpec)> + Clone) {
+        let inputs = numbered.clone().filter(|(_, edge)| edge.target == Some(index));
+        self.cursor = 0;
         self.watches_inputs = inputs.clone().any(|(_, edge)| edge.policy != Policy::Block);
         self.inputs = inputs.map(|(number, _)| number).collect();
         for (port, leaving) in self.ports.iter_mut().enumerate() {
-            let edges = numbered().filter(|(_, edge)| edge.source == Some((index, port)));
+            let edges = numbered.clone().filter(|(_, edge)| edge.source == Some((index, port)));
             *leaving = edges.map(|(number, _)| number).collect();
         }
     }
@@ -224,6 +224,17 @@ impl Node {
                 new.begun = std::mem::take(&mut old.begun);
                 new.lender = old.lender;
             }
+        }
+    }
+
+    /// A worker with the policy and the budget of this node.
+    pub fn replacement(&self, worker: Worker) -> Replacement {
+        Replacement {
+            worker,
+            recovery: self.recovery,
+            retries: self.retries,
+            backoff: self.backoff,
+            budget_bytes: self.budget_bytes,
         }
     }
 

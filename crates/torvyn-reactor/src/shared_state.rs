@@ -1,11 +1,12 @@
 //! The part of a flow that any thread may use at any time: requests to it, counters, and how it ended.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use torvyn_stream::{Counter, End, Ledger, QueueCounters, StageError};
+use torvyn_stream::{AckLog, Counter, End, Ledger, QueueCounters, Slots, StageError};
 
-use crate::swap::Swap;
+use crate::node::Node;
+use crate::swap::{GraphChange, Swap};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -44,6 +45,8 @@ pub mod request {
     pub const FINISH: u32 = 16;
     /// The stage of a node is to be exchanged.
     pub const SWAP: u32 = 32;
+    /// Parts of the graph are to be exchanged.
+    pub const GRAPH: u32 = 64;
 }
 
 /// Requests to one node.
@@ -126,14 +129,17 @@ pub struct Outcome {
 pub struct SharedState {
     state: AtomicU8,
     requests: AtomicU32,
-    pub nodes: Box<[NodeCounters]>,
-    pub edges: Box<[QueueCounters]>,
+    pub nodes: Slots<NodeCounters>,
+    pub edges: Slots<QueueCounters>,
+    /// The acknowledgements of the sources that ask for them, by node.
+    pub acks: Slots<Option<Arc<AckLog>>>,
     pub turns: Counter,
     limit: AtomicU64,
     /// The node whose component may be running now, to name when a turn does not end. `NO_NODE` between turns.
     running_node: AtomicU32,
     outcome: Mutex<Outcome>,
     swap: Mutex<Option<Box<Swap>>>,
+    graph_change: Mutex<Option<Box<GraphChange>>>,
 }
 
 const NO_NODE: u32 = u32::MAX;
@@ -145,11 +151,13 @@ impl SharedState {
             requests: AtomicU32::new(0),
             nodes: (0..nodes).map(|_| NodeCounters::default()).collect(),
             edges: (0..edges).map(|_| QueueCounters::default()).collect(),
+            acks: Slots::default(),
             turns: Counter::default(),
             limit: AtomicU64::new(u64::MAX),
             running_node: AtomicU32::new(NO_NODE),
             outcome: Mutex::default(),
             swap: Mutex::default(),
+            graph_change: Mutex::default(),
         }
     }
 
@@ -223,6 +231,28 @@ impl SharedState {
         self.swap.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Leaves a change of the graph for the next turn.
+    pub fn request_graph_change(&self, change: Box<GraphChange>) {
+        self.keep_graph_change(change);
+        self.request(request::GRAPH);
+    }
+
+    pub(crate) fn keep_graph_change(&self, change: Box<GraphChange>) {
+        *self.graph_change.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
+    }
+
+    /// Takes the change of the graph that no turn has carried out.
+    pub fn take_graph_change(&self) -> Option<Box<GraphChange>> {
+        self.graph_change.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Nodes and edges that join the flow.
+    pub(crate) fn grow(&self, nodes: &[Node], edges: usize) {
+        self.acks.extend(nodes.iter().map(|node| node.acks.clone()));
+        self.nodes.extend(nodes.iter().map(|_| NodeCounters::default()));
+        self.edges.extend((0..edges).map(|_| QueueCounters::default()));
+    }
+
     #[inline]
     pub(crate) fn has_requests(&self) -> bool {
         self.requests.load(Ordering::Relaxed) != 0
@@ -234,6 +264,8 @@ impl SharedState {
 
     /// The size in bytes, including the heap.
     pub fn size_bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.nodes) + size_of_val(&*self.edges)
+        size_of::<Self>()
+            + self.nodes.len() * size_of::<NodeCounters>()
+            + self.edges.len() * size_of::<QueueCounters>()
     }
 }

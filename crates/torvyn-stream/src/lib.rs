@@ -14,7 +14,8 @@ pub mod payload;
 pub mod queue;
 pub mod receipt;
 pub mod ring;
-pub mod stage;
+pub mod slots;
+mod stage;
 
 pub use account::{Account, Charge};
 pub use batch::{Answers, Batch, Settled};
@@ -27,4 +28,5 @@ pub use ledger::{CopyReason, Findings, Ledger};
 pub use payload::{INLINE_MAX, Payload};
 pub use queue::{Offer, Policy, Queue, QueueCounters};
 pub use receipt::{AckLog, Receipt};
+pub use slots::Slots;
 pub use stage::{Call, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};

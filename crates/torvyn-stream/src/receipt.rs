@@ -35,6 +35,20 @@ impl AckLog {
         self.lock().by_checkpoint = true;
     }
 
+    /// Whether checkpoints settle the elements from now on. Nothing is outstanding.
+    pub fn settle_later_by_checkpoint(&self, by_checkpoint: bool) {
+        let mut positions = self.lock();
+        if by_checkpoint && !positions.by_checkpoint {
+            positions.issued = positions.settled;
+        }
+        positions.by_checkpoint = by_checkpoint;
+    }
+
+    /// Whether checkpoints settle the elements.
+    pub fn is_settled_by_checkpoint(&self) -> bool {
+        self.lock().by_checkpoint
+    }
+
     /// The receipt of the source's next element.
     pub fn issue(self: &Arc<Self>) -> Option<Receipt> {
         let mut positions = self.lock();

@@ -90,11 +90,14 @@ def temporary_file(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
         number, name = tempfile.mkstemp(prefix=".new-", dir=folder)
     except OSError as error:
         raise unwritable(folder, error) from error
+    file = os.fdopen(number, "wb+")
     try:
-        with os.fdopen(number, "wb+") as file:
-            yield file, Path(name)
+        yield file, Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
+        # On a full disk, closing writes once more: `keep` has said what failed.
+        with contextlib.suppress(OSError):
+            file.close()
 
 
 def keep(file: BinaryIO, source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -40,6 +40,13 @@ class LockedComponent:
     """The path of its `.wasm` file; empty if it runs in the process."""
     digest: str = ""
     """The digest of that file."""
+
+    def matches(self, other: LockedComponent | None) -> bool:
+        """Whether both are the same component. Every build of a sandboxed component in Python has
+        other bytes, because the tool stores random numbers in it: its sources decide."""
+        if other is not None and self.language == "python" and self.sources == other.sources:
+            other = replace(other, digest=self.digest)
+        return self == other
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,19 @@ class Lock:
 
     def component(self, name: str) -> LockedComponent | None:
         return next((each for each in self.components if each.name == name), None)
+
+    def differences(self, other: Lock) -> list[str]:
+        """What two locks have not in common, in words."""
+        names = dict.fromkeys(each.name for each in (*self.components, *other.components))
+        found = [f"component `{name}`" for name in names if not self._has_same(name, other)]
+        for kind in ("interfaces", "artifacts", "wheels"):
+            if getattr(self, kind) != getattr(other, kind):
+                found.append(f"its {kind}")
+        return found
+
+    def _has_same(self, name: str, other: Lock) -> bool:
+        own = self.component(name)
+        return own is not None and own.matches(other.component(name))
 
     def artifact(self, reference: str) -> LockedArtifact | None:
         """What an `oci://` reference of the manifest stands for."""

@@ -35,12 +35,14 @@ class PreparedProject:
         return self.folder / MANIFEST_PATH
 
 
-def prepare(text: str, cache_dir: Path) -> PreparedProject:
+def prepare(text: str, cache_dir: Path, *, is_trusted: bool = False) -> PreparedProject:
     """The project that a reference names, unpacked into the cache unless it is there. The folder
-    of an unpacked artifact is a reference too."""
+    of an unpacked artifact is a reference too; its precompiled code is used if it `is_trusted`."""
     if not text.startswith(LAYOUT_SCHEME) and is_unpacked(Path(text)):
         project = _unpacked(Path(text))
         use_wheels(project.folder, project.files, cache_dir)
+        if is_trusted:
+            use_code(project.folder, project.files)
         return project
     return prepare_project(*locate(text), cache_dir)
 
@@ -58,7 +60,7 @@ def prepare_project(
         raise invalid(f"{descriptor.digest} is a component, not a project", hint)
     files = frozenset(manifest.files())
     use_wheels(folder, files, cache_dir)
-    if is_trusted or (_local_packs(cache_dir) / name).exists():
+    if is_trusted or was_packed_here(descriptor.digest, cache_dir):
         use_code(folder, files)
     return PreparedProject(folder, files)
 
@@ -98,6 +100,10 @@ def remember_local_pack(digest: Digest, cache_dir: Path) -> None:
         path.touch()
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def was_packed_here(digest: Digest, cache_dir: Path) -> bool:
+    return (_local_packs(cache_dir) / digest.removeprefix("sha256:")).exists()
 
 
 def _local_packs(cache_dir: Path) -> Path:

@@ -5,6 +5,7 @@ commands           the commands, one file each
 command_decorator  the options and the error handling that every command has
 command_group      commands with subcommands
 target             which flow of which manifest, and the overrides for it
+serving            what `serve` serves
 inference          what `generate` and `chat` share
 benchmark          the measurements behind `bench`
 templates          the files that `init` writes
@@ -16,7 +17,9 @@ memory_warnings    warns of flows that may use more memory than there is
 store_warnings     warns of stored data that is damaged
 supervision        flows that systemd runs: messages, health
 artifacts          what the commands of artifacts share
+cluster            what the commands of clusters print
 deployment         the commands of `deploy`
+cluster_run        a flow that runs on a cluster while a person waits
 foreground_run     a flow that runs while a person waits: signals and pipes
 stdout_redirect    sends what components print to stderr
 failures           exceptions to exit codes

@@ -180,6 +180,19 @@ def _is_figure(cell: str) -> bool:
     return cell == "-" or cell[:1].isdigit() or cell[:1] in "+-"
 
 
+def count(number: int, word: str) -> str:
+    """`1 stream`, `2 streams`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def age(seconds: float) -> str:
+    """How long ago something was, in whole units: `3 d`, `5 min`, `40 s`."""
+    for scale, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * scale:
+            return f"{seconds // scale:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
 def duration(seconds: float) -> str:
     """A time in a suitable unit: `850 ns`, `12.3 us`, `4.20 ms`, `1.50 s`."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):

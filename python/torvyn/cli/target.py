@@ -15,7 +15,7 @@ from torvyn.errors import UsageError
 if TYPE_CHECKING:
     from torvyn.artifact.prepare import PreparedProject
     from torvyn.cli.screen import Screen
-    from torvyn.link import Plan
+    from torvyn.link import Plan, ProjectLinker
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -79,6 +79,8 @@ def artifact_options(function: Function) -> Function:
             is_flag=True,
             help="Fail if a component differs from torvyn.lock.",
         ),
+        # Of `torvyn deploy`, which has checked who signed what it has unpacked.
+        click.option("--trusted", is_flag=True, hidden=True),
         fetch_arguments,
     )
     for option in reversed(options):
@@ -123,6 +125,9 @@ class Ends(TypedDict, total=False):
     input: str | None
     output: str | None
     deadline_s: float | None
+    segments: tuple[str, ...]
+    replica: int
+    run: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,8 @@ class Target:
     is_locked: bool = False
     is_offline: bool = False
     is_insecure: bool = False
+    is_trusted: bool = False
+    """Whether the precompiled code of an unpacked artifact is used."""
 
     @classmethod
     def of(
@@ -151,6 +158,7 @@ class Target:
         locked: bool = False,
         offline: bool = False,
         insecure: bool = False,
+        trusted: bool = False,
     ) -> Target:
         if flow is not None and flow.startswith("oci:"):
             artifact, flow = _only_artifact(flow, artifact), None
@@ -170,18 +178,31 @@ class Target:
             locked,
             offline,
             insecure,
+            trusted,
         )
+
+    @property
+    def project(self) -> Path:
+        """The folder of the project, if it needs not be fetched."""
+        return self.manifest.parent if self.artifact is None else Path(self.artifact)
+
+    def moved(self, project: Path, is_trusted: bool) -> Target:
+        """The same flow of the project in another folder."""
+        if self.artifact is None:
+            return replace(self, manifest=manifest_path(str(project)))
+        return replace(self, artifact=str(project), is_trusted=is_trusted)
 
     def link(self, screen: Screen, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow. Shows its warnings, and hides its secrets on the screen."""
-        plan = self.plan(screen, **ends)
-        screen.secrets = plan.secrets
-        screen.warn(plan.warnings)
-        return plan
+        return show_plan(screen, self.plan(screen, **ends))
 
     def plan(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow, from the files as they are now. The screen is for messages about
         an artifact that is fetched."""
+        return self.linker(screen, **ends).plan(self.flow)
+
+    def linker(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> ProjectLinker:
+        """The linker of the project, for what is not in a plan."""
         from torvyn.link import Overrides, ProjectLinker
 
         overrides = Overrides(self.config, self.settings, **ends, is_locked=self.is_locked)
@@ -190,7 +211,7 @@ class Target:
             project = self._prepared(self.artifact, screen)
             manifest = project.manifest
             overrides = replace(overrides, packed_files=project.files)
-        return ProjectLinker.open(manifest, overrides).plan(self.flow)
+        return ProjectLinker.open(manifest, overrides)
 
     def _prepared(self, artifact: str, screen: Screen | None) -> PreparedProject:
         from torvyn.cli.artifacts.access import prepare_artifact
@@ -202,7 +223,15 @@ class Target:
             machine_cache_dir(self.settings),
             offline=self.is_offline,
             insecure=self.is_insecure,
+            trusted=self.is_trusted,
         )
+
+
+def show_plan(screen: Screen, plan: Plan) -> Plan:
+    """Shows the warnings of the plan, and hides its secrets on the screen."""
+    screen.secrets = plan.secrets
+    screen.warn(plan.warnings)
+    return plan
 
 
 def _only_artifact(reference: str, option: str | None) -> str:

@@ -171,11 +171,22 @@ class AsyncClient(AsyncCloseOnExit):
 
     async def flows(self) -> dict[str, Any]:
         """The server's flows and the answers that are running, from `/flows`."""
-        return _require_object(await self._get("/flows"), self._address.name)
+        return _require_object(await self._request("/flows"), self._address.name)
+
+    async def pools(self) -> dict[str, Any]:
+        """The pools of the server's flows and their members, from `/pools`."""
+        body = _require_object(await self._request("/pools"), self._address.name)
+        return _require_object(body.get("pools"), self._address.name)
+
+    async def change_pool(self, action: str, **fields: str) -> dict[str, Any]:
+        """Changes the members of a pool: `change_pool("drain", member="gpu1:8000")`. Returns the
+        state of the pool."""
+        fields = {"action": action, **fields}
+        return _require_object(await self._request("/pools", fields), self._address.name)
 
     async def models(self) -> list[str]:
         """The names that you can pass as `flow`."""
-        body = _require_object(await self._get("/v1/models"), self._address.name)
+        body = _require_object(await self._request("/v1/models"), self._address.name)
         return [str(model.get("id")) for model in body.get("data", []) if isinstance(model, dict)]
 
     async def health(self) -> str:
@@ -186,20 +197,20 @@ class AsyncClient(AsyncCloseOnExit):
 
             return await grpc.health(self._address)
         try:
-            body = await self._get("/readyz")
+            body = await self._request("/readyz")
         except ServerError as error:
             if error.status != 503:
                 raise
             return "shutting down"
         return str(_require_object(body, self._address.name).get("status", ""))
 
-    async def _get(self, path: str) -> Any:
+    async def _request(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         if self._is_closed:
             raise failures.client_closed()
         if self._http is None:
             hint = "connect to the server's HTTP port"
             raise failures.unsupported(f"`{path}`", "over gRPC", hint)
-        return await self._http.request_json("GET", path)
+        return await self._http.request_json("GET" if body is None else "POST", path, body)
 
     async def aclose(self) -> None:
         """Closes the connections, and the streams that are still open."""

@@ -192,6 +192,15 @@ class Client(CloseOnExit):
         """The server's flows and the answers that are running, from `/flows`."""
         return _run(self._client.flows())
 
+    def pools(self) -> dict[str, Any]:
+        """The pools of the server's flows and their members, from `/pools`."""
+        return _run(self._client.pools())
+
+    def change_pool(self, action: str, **fields: str) -> dict[str, Any]:
+        """Changes the members of a pool: `change_pool("drain", member="gpu1:8000")`. Returns the
+        state of the pool."""
+        return _run(self._client.change_pool(action, **fields))
+
     def models(self) -> list[str]:
         """The names that you can pass as `flow`."""
         return _run(self._client.models())

@@ -81,6 +81,7 @@ ENGINES: Final[dict[str, str]] = {
     "engine:local": "torvyn.engine.nodes.source_local:LocalSource",
     "engine:transformers": "torvyn.engine.nodes.source_transformers:TransformersSource",
     "engine:mlc": "torvyn.engine.nodes.source_mlc:MLCSource",
+    "engine:pool": "torvyn.engine.nodes.source_pool:PoolSource",
 }
 """The same for engines as sources. Only their names are here: `engine` imports this package."""
 
@@ -93,6 +94,7 @@ ENGINE_PROCESSORS: Final[dict[str, str]] = {
     "engine:local": "torvyn.engine.nodes.processors:LocalProcessor",
     "engine:transformers": "torvyn.engine.nodes.processors:TransformersProcessor",
     "engine:mlc": "torvyn.engine.nodes.processors:MLCProcessor",
+    "engine:pool": "torvyn.engine.nodes.processors:PoolProcessor",
 }
 """The same engines as processors, which answer a `request`."""
 

@@ -7,6 +7,7 @@ per_loop          something that each event loop has its own of
 connection_pool   HTTP connections of aiohttp, one pool per loop
 earliest_timer    one timer of a loop for many deadlines
 begin_wait        begins an await, and returns the rest of it if there is any
+end_task          cancels a task until it has ended
 context_managers  `with` and `async with` for objects that have `close`
 require_asyncio   rejects event loops that are not asyncio's
 process_exit      the end of the process, as daemon threads see it

@@ -13,7 +13,7 @@ from torvyn.contract.element import Element
 
 Priority: TypeAlias = Literal["critical", "high", "normal", "low", "background"]
 Backpressure: TypeAlias = Literal["block", "drop-oldest", "drop-newest", "error"]
-Carrier: TypeAlias = Literal["memory", "disk"]
+Carrier: TypeAlias = Literal["memory", "disk", "nats"]
 Order: TypeAlias = Literal["oldest-first", "live-first"]
 RunMode: TypeAlias = Literal["inline", "async", "thread"]
 PolicyName: TypeAlias = Literal["fail-fast", "skip", "retry", "dead-letter"]
@@ -36,6 +36,16 @@ class PolicyOptions(TypedDict, total=False):
 OnError: TypeAlias = PolicyName | PolicyOptions
 
 
+class PlaceOptions(TypedDict, total=False):
+    """`place`: what the group of a node needs on a cluster."""
+
+    replicas: int
+    cpus: float
+    gpus: float
+    memory: str | int
+    resources: Mapping[str, float]
+
+
 class NodeOptions(TypedDict, total=False):
     """The keywords of `Flow.add`, which are those of `[flow.N.nodes.X]`."""
 
@@ -54,6 +64,7 @@ class NodeOptions(TypedDict, total=False):
     on_error: OnError | None
     unit: str | None
     ignored_ports: Sequence[str] | None
+    place: PlaceOptions | None
 
 
 class EdgeOptions(TypedDict, total=False):
@@ -68,6 +79,7 @@ class EdgeOptions(TypedDict, total=False):
     max_age_s: float | None
     order: Order | None
     drain_rate: int | None
+    max_waiting: int | None
 
 
 class FlowOptions(TypedDict, total=False):

@@ -18,11 +18,20 @@ class RequestSource(Source):
     """The whole request; set when the source is initialised."""
 
 
-class RequestProcessor(Processor):
+class AnswerNode:
+    """A node that makes an answer; it keeps account of it only for a flow that saves its state."""
+
+    is_saved = False
+    """Whether the flow saves its state; set by the reactor before the flow starts."""
+
+
+class RequestProcessor(Processor, AnswerNode):
     """Answers the request whose texts it receives."""
 
     request_source: RequestSource | None = None
     """Holds the rest of the request; set by the reactor before the flow starts."""
+    emitted = 0
+    """How many outputs the flow has taken; set by the reactor before it calls `snapshot`."""
 
     def drain(self) -> None:
         """Ends the answer after the elements sent so far. May be called from any thread."""

@@ -40,8 +40,10 @@ _START_HINTS: Final[dict[Reason, str]] = {
 class StoreUnavailable(Unavailable):
     """The store cannot take this now. Nothing of the transaction is durable."""
 
-    def __init__(self, reason: Reason, message: str, hint: str | None = None) -> None:
-        super().__init__(message, code=_CODES[reason], hint=hint or _HINTS[reason])
+    def __init__(
+        self, reason: Reason, message: str, hint: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message, code=code or _CODES[reason], hint=hint or _HINTS[reason])
         self.reason: Final = reason
 
     def at_start(self) -> StoreUnavailable:

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -21,6 +21,7 @@ from torvyn.durable.clock import AgeClock, boot_number, uptime_s
 from torvyn.durable.disk.budget import row_cost, wal_cost
 from torvyn.durable.disk.lock_file import LockFile
 from torvyn.durable.failures import StoreUnavailable, unavailable
+from torvyn.durable.log_state import LogState
 from torvyn.durable.records import (
     Checkpoint,
     ClockStep,
@@ -207,6 +208,29 @@ class DurableStore:
         with self._lock:
             return self._session.attempt(checkpoints.segments)
 
+    def replace_checkpoints(self, new: Iterable[Checkpoint]) -> None:
+        """These are all checkpoints from now on: the flow is cut into other segments."""
+
+        def replace(_: Database) -> None:
+            sizes = [len(state) for each in new for state in each.states.values()]
+            wal_bytes = SMALL_WAL_BYTES + sum(map(row_cost, sizes))
+            with self._session.transaction(wal_bytes) as (connection, _states):
+                checkpoints.discard(connection)
+                for each in new:
+                    checkpoints.save(connection, each)
+
+        new = list(new)
+        with self._lock:
+            self._session.attempt(replace)
+
+    def add_logs(self, logs: Mapping[str, LogOptions]) -> None:
+        """Adds logs to the open store. Those that it has keep their contents and limits."""
+        with self._lock:
+            known = self._session.states
+            new = {name: each for name, each in logs.items() if not _is_open(known.get(name))}
+            if new:
+                self._session.add_logs(new)
+
     def logs(self) -> dict[str, LogStatistics]:
         """All logs of the file, with those that the flow no longer has."""
         return {name: self.statistics(name) for name in self._states}
@@ -269,3 +293,7 @@ class DurableStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_open(state: LogState | None) -> bool:
+    return state is not None and state.options is not None

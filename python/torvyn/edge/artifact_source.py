@@ -7,6 +7,7 @@ from typing import Final
 
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, TITLE, Descriptor
+from torvyn.artifact.prepare import default_cache_dir, was_packed_here
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.unpack import unpack
@@ -18,13 +19,17 @@ _VERSION: Final = "org.opencontainers.image.version"
 
 
 def add_artifact(
-    deployment: Deployment, reference: str
+    deployment: Deployment, reference: str, *, is_insecure: bool = False
 ) -> tuple[GenerationRecord, tuple[Diagnostic, ...]]:
     """Adds the artifact that a person named: in a layout, in a registry, or in the cache if the
     registry is away. What this machine's policy rejects is not added; what it warns of is
-    returned."""
-    fetched = fetch(reference, FetchOptions(TrustPolicy.load()))
-    record = add_from_layout(deployment, fetched.layout, fetched.descriptor, reference)
+    returned. `is_insecure`: a registry on another machine may have no TLS."""
+    fetched = fetch(reference, FetchOptions(TrustPolicy.load(), is_insecure=is_insecure))
+    digest, layout = fetched.descriptor.digest, fetched.layout
+    is_trusted = fetched.verification.is_verified or was_packed_here(digest, default_cache_dir())
+    record = add_from_layout(
+        deployment, layout, fetched.descriptor, reference, is_trusted=is_trusted
+    )
     return record, fetched.warnings
 
 
@@ -34,8 +39,11 @@ def add_from_layout(
     descriptor: Descriptor,
     source: str,
     version: int | None = None,
+    *,
+    is_trusted: bool = False,
 ) -> GenerationRecord:
-    """Adds an artifact whose blobs are in a layout. All of them are verified first."""
+    """Adds an artifact whose blobs are in a layout. All of them are verified first. `is_trusted`:
+    whether its precompiled code may be used."""
     manifest = layout.manifest(descriptor)
     if manifest.artifact_type != PROJECT:
         raise not_a_project(descriptor.digest, manifest.artifact_type or "")
@@ -43,4 +51,6 @@ def add_from_layout(
         text for key in (TITLE, _VERSION) if (text := manifest.annotations.get(key, ""))
     )
     fill = partial(unpack, layout, descriptor)
-    return deployment.add(fill, descriptor.digest, source, version=version, title=title)
+    return deployment.add(
+        fill, descriptor.digest, source, version=version, title=title, is_trusted=is_trusted
+    )

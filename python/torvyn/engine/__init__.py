@@ -21,6 +21,7 @@ extra_fields   provider-specific request fields
 upstream_text  text of an upstream, made safe to repeat
 scripted       the engine for tests and demonstrations
 openai         the engine for OpenAI-compatible upstreams
+pool           the engine for several servers
 local          the engine for llama.cpp
 transformers   the engine for the transformers library
 mlc            the engine for MLC LLM

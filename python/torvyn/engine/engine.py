@@ -67,6 +67,10 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
             names = ", ".join(f"`{name[:64]}`" for name in sorted(request.extra)[:8])
             raise invalid([f"the engine `{self.name}` does not forward {names}"])
 
+    def can_repeat(self, request: Request) -> bool:
+        """Whether the same request may give the same answer again: worth trying, never trusted."""
+        return self.is_replayable or request.seed is not None or request.temperature == 0
+
     def describe(self) -> Mapping[str, Any]:
         """The engine and its model, for people and logs; never a secret."""
         return {"engine": self.name}

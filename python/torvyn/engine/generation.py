@@ -140,6 +140,15 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
         self._is_read = True
 
 
+def load_flows() -> None:
+    """Imports what answers through flows need."""
+    import torvyn.engine.answer.direct_path
+    import torvyn.engine.prompt.prompt_flow
+    import torvyn.reactor.run.execution  # noqa: F401
+
+    _answer_flows()
+
+
 @functools.cache
 def _answer_flows() -> type[AnswerFlows]:
     # Flows need the reactor, which many programs with an engine never load. An import that has been

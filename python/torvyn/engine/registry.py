@@ -19,6 +19,7 @@ ENGINES: Final[dict[str, str]] = {
     "local": "torvyn.engine.local.engine:Local",
     "transformers": "torvyn.engine.transformers.engine:Transformers",
     "mlc": "torvyn.engine.mlc:MLC",
+    "pool": "torvyn.engine.pool.engine:Pool",
 }
 """Name -> `module:Class`."""
 

@@ -88,9 +88,11 @@ class Scripted(Engine):
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
         """The tokens of its script, if it uses ids."""
+        if self._ids is None:
+            return None
         from torvyn.text import Vocabulary
 
-        return None if self._ids is None else Vocabulary(list(self._ids))
+        return Vocabulary(list(self._ids))
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "answers": len(self._answers), "replayable": True}

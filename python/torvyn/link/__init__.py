@@ -10,6 +10,7 @@ component_traits     what link reads from a component without starting it
 private_imports      each component folder is a package of its own
 option_values        checks values against the schema
 error_policy         `on_error` to an ErrorPolicy
+segments             the parts of a flow that only durable edges connect
 dead_letters         the edges and sinks of dead letters
 defaults             defaults from the settings
 checks               the rules that a flow is checked against
@@ -20,8 +21,17 @@ render               the Plan as text
 from torvyn.link.component_loader import instantiate
 from torvyn.link.flow_linker import link_flow
 from torvyn.link.overrides import Overrides
-from torvyn.link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan, RuntimePlan
+from torvyn.link.plan import (
+    ComponentRef,
+    EdgePlan,
+    ErrorPolicy,
+    NodePlan,
+    PlacePlan,
+    Plan,
+    RuntimePlan,
+)
 from torvyn.link.project_linker import ProjectLinker
+from torvyn.link.segments import Segment, segments_of
 
 __all__ = [
     "ComponentRef",
@@ -29,9 +39,12 @@ __all__ = [
     "ErrorPolicy",
     "NodePlan",
     "Overrides",
+    "PlacePlan",
     "Plan",
     "ProjectLinker",
     "RuntimePlan",
+    "Segment",
     "instantiate",
     "link_flow",
+    "segments_of",
 ]

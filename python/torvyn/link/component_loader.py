@@ -115,7 +115,7 @@ class Library:
         try:
             path, warnings = fetch_component(reference, self.folder, self.lock, self.cache_dir)
         except TorvynError as error:
-            problems.extend(error.at(place).diagnostics if place else error.diagnostics)
+            problems.add_error(error.at(place) if place else error)
             return None
         for warning in warnings:
             problems.warn(warning.code, warning.message, place, warning.hint)

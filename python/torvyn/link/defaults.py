@@ -6,14 +6,15 @@ A program that builds many flows has one `Settings` for all of them, so the last
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from torvyn.components import ENGINES
-from torvyn.link.plan import ComponentRef, RuntimePlan, TelemetryPlan
+from torvyn.link.plan import ClusterPlan, ComponentRef, EdgePlan, RuntimePlan, TelemetryPlan
+from torvyn.machine import local_cluster
 from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 
@@ -99,6 +100,19 @@ def telemetry_plan(settings: Settings, folder: Path) -> TelemetryPlan | None:
         folder=_absolute(
             os.getcwd(), str(folder), str(Path(settings["runtime.state_dir"], "telemetry"))
         ),
+    )
+
+
+def cluster_plan(settings: Settings, edges: Iterable[EdgePlan]) -> ClusterPlan | None:
+    """None if no edge leaves the process. Without a setting, the broker is that of `torvyn cluster
+    up`, if it runs."""
+    if not any(edge.carrier == "nats" for edge in edges):
+        return None
+    return ClusterPlan(
+        nats=settings["cluster.nats"] or local_cluster.address() or "",
+        stream_replicas=settings["cluster.stream_replicas"],
+        duplicate_window_s=settings["cluster.duplicate_window"],
+        start_timeout_s=settings["cluster.start_timeout"],
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from torvyn.errors import Location
-from torvyn.link.option_values import check_value
+from torvyn.link.option_values import table_values
 from torvyn.link.plan import ErrorPolicy
-from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.problems import Problems, quoted
 from torvyn.manifest.schema.tables import ON_ERROR, POLICIES
 
 CODE = "link.bad-policy"
@@ -23,8 +23,7 @@ def parse_policy(
     if not table:
         return FAIL_FAST
     before = len(problems)
-    _check_names(table, place, problems)
-    values = {key.name: _value(key.name, table, place, problems) for key in ON_ERROR.keys}
+    values = table_values(ON_ERROR, table, CODE, place, problems)
     if len(problems) == before:
         _check_combination(table, place, problems)
     if len(problems) > before:
@@ -37,26 +36,6 @@ def parse_policy(
         values["to"],
         values["max_backoff"],
     )
-
-
-def _check_names(table: Mapping[str, Any], place: Location | None, problems: Problems) -> None:
-    known = tuple(ON_ERROR.names())
-    for name in table:
-        if name not in known:
-            hint = suggestion(str(name), known, f"its keys are {quoted(known)}")
-            problems.add(CODE, f"`on_error` has no key `{name}`", place, hint)
-
-
-def _value(name: str, table: Mapping[str, Any], place: Location | None, problems: Problems) -> Any:
-    key = ON_ERROR.by_name[name]
-    if table.get(name) is None:
-        return key.default
-    try:
-        return check_value(key, table[name])
-    except ValueError as error:
-        message, *hint = error.args
-        problems.add(CODE, f"`{name}` of `on_error` {message}", place, *hint)
-        return None
 
 
 def _check_combination(

@@ -11,6 +11,12 @@ from typing import Any, Final
 from torvyn.contract.inspection import is_instance
 from torvyn.errors import LinkError, Location
 from torvyn.link.checks.budgets import check_budgets
+from torvyn.link.checks.carriers import (
+    check_carrier,
+    check_one_carrier,
+    check_segment_cycles,
+)
+from torvyn.link.checks.places import check_places
 from torvyn.link.checks.requests import check_requests
 from torvyn.link.checks.router_ports import check_router_ports
 from torvyn.link.checks.topology import Graph, check_topology, order
@@ -20,6 +26,7 @@ from torvyn.link.dead_letters import DeadLetters
 from torvyn.link.defaults import (
     DEFAULT_CHECKPOINT_S,
     audit_file,
+    cluster_plan,
     defaults_of,
     state_dir,
     telemetry_plan,
@@ -44,8 +51,8 @@ _EDGE: Final = {
     "max_age": "max_age_s",
     "order": "order",
     "drain_rate": "drain_rate",
+    "max_waiting": "max_waiting",
 }
-_DISK_ONLY: Final = ("max_bytes", "max_age", "order", "drain_rate")
 
 
 def link_flow(
@@ -107,7 +114,11 @@ class FlowLinker:
             check_router_ports(self._nodes, flow.nodes, self._edges, self._path, self._problems)
             check_requests(self._nodes, self._edges, self._problems)
         check_topology(self._graph(), self._problems, open_start=open_start, open_end=open_end)
+        check_one_carrier(self._edges, self._problems)
         plan = self._plan()
+        if not self._problems:
+            check_places(plan, self._node_linker.stateful, self._problems)
+            check_segment_cycles(plan, self._problems)
         check_budgets(plan, flow.location or Location(path=self._path), self._problems)
         return plan
 
@@ -124,7 +135,12 @@ class FlowLinker:
             for name, field in _EDGE.items()
             if getattr(edge, EDGE.by_name[name].attribute) is not None
         }
-        self._check_carrier(edge, path, options)
+        check_carrier(
+            edge,
+            path,
+            {name: options[field] for name, field in _EDGE.items() if field in options},
+            self._problems,
+        )
         if not is_known:
             self._is_complete = False
             return
@@ -138,17 +154,6 @@ class FlowLinker:
             self._problems.add("link.edge-repeated", message, place, hint)
         self._seen.add((*ends, target_input))
         self._edges.append(self._edge(ends, place, options))
-
-    def _check_carrier(self, edge: EdgeRecord, path: str, options: dict[str, Any]) -> None:
-        """Reports limits of the disk on an edge in memory, which would have no effect."""
-        if options.get("carrier", EDGE.default("carrier")) != "memory":
-            return
-        for name in _DISK_ONLY:
-            if _EDGE[name] in options:
-                message = f"`{name}` has no effect: the elements of this edge wait in memory"
-                hint = f'add `carrier = "disk"`, or remove `{name}`'
-                place = place_of(edge, name, f"{path}.{name}")
-                self._problems.add("link.bad-value", message, place, hint)
 
     def _edge(
         self, ends: tuple[str, str, str], place: Location | None, options: dict[str, Any]
@@ -164,6 +169,9 @@ class FlowLinker:
             for field, value in (*flow_options.items(), *options.items())
             if value is not None
         }
+        if known.get("carrier") == "nats":
+            # The broker refuses what does not fit, and the flow waits.
+            known["backpressure"] = "block"
         return EdgePlan(*ends, **known, location=place)
 
     def _knows(self, edge: EdgeRecord, name: str, path: str, key: str) -> bool:
@@ -235,6 +243,7 @@ class FlowLinker:
             checkpoint_s=checkpoint_s,
             state_dir=state_dir(settings, self._library.written) if checkpoint_s else "",
             telemetry=telemetry_plan(settings, self._library.written),
+            cluster=cluster_plan(settings, self._edges),
             warnings=self._problems.warnings(),
             secrets=frozenset(self._problems.secrets),
         )

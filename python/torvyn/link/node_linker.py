@@ -8,8 +8,10 @@ from typing import Any
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.spec import Spec
 from torvyn.contract import INTERFACES, ROLES, Component
+from torvyn.contract.enums import Role
 from torvyn.contract.inspection import (
     class_name,
+    has_attribute,
     is_class,
     module_name,
     read_attribute,
@@ -20,6 +22,7 @@ from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checks.grants import resolve_grants
 from torvyn.link.checks.keys import key_options
+from torvyn.link.checks.places import parse_place
 from torvyn.link.checks.signatures import check_signatures
 from torvyn.link.component_loader import Library, LoadedComponent
 from torvyn.link.component_traits import (
@@ -49,6 +52,8 @@ class NodeLinker:
         self._flow = flow
         self._library = library
         self._defaults = defaults
+        self.stateful: set[str] = set()
+        """The nodes linked so far whose components keep state between elements."""
 
     def link(
         self,
@@ -83,6 +88,8 @@ class NodeLinker:
         problems: Problems,
     ) -> NodePlan:
         component, role = loaded.component, role_of(loaded.component)
+        if role == Role.AGGREGATOR or has_attribute(component, "snapshot"):
+            self.stateful.add(record.name)
         config = record.config
         if config is None and not is_class(component):
             config = read_attribute(component, "config")
@@ -101,6 +108,7 @@ class NodeLinker:
             on_error=policy,
             location=record.location,
             cpu_share=value_of(NODE, "cpu_share", record, path, problems),
+            place=parse_place(record, path, problems),
             **self._limits(record, loaded, path, problems),
             **key_options(record, component, role, path, problems),
             **self._guest_options(record, loaded, path, problems),

@@ -6,6 +6,7 @@ The parser has checked the values of a file already; values from a program are c
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from torvyn.contract.units import parse_duration_s, parse_size_bytes
@@ -40,6 +41,32 @@ def value_of(table: Table, name: str, record: Record, path: str, problems: Probl
         return None
 
 
+def table_values(
+    table: Table,
+    option: Mapping[str, Any],
+    code: str,
+    place: Location | None,
+    problems: Problems,
+) -> dict[str, Any]:
+    """The values of an option that is a table, with defaults; None for those that are wrong."""
+    known = tuple(table.names())
+    for name in option:
+        if name not in known:
+            hint = suggestion(str(name), known, f"its keys are {quoted(known)}")
+            problems.add(code, f"`{table.header}` has no key `{name}`", place, hint)
+    values: dict[str, Any] = {}
+    for key in table.keys:
+        values[key.name] = key.default
+        try:
+            if option.get(key.name) is not None:
+                values[key.name] = check_value(key, option[key.name])
+        except ValueError as error:
+            message, *hints = error.args
+            problems.add(code, f"`{key.name}` of `{table.header}` {message}", place, *hints)
+            values[key.name] = None
+    return values
+
+
 def check_value(key: Key, value: Any) -> Any:
     """The value as its key requires it; raises `ValueError` with a message and perhaps a hint."""
     if key.choices:
@@ -56,7 +83,19 @@ def check_value(key: Key, value: Any) -> Any:
         if isinstance(value, str) or not all(isinstance(item, str) for item in value):
             raise ValueError(f"is {value!r}, not a list of strings")
         return tuple(value)
+    if key.kind == "amounts":
+        return _amounts(value)
     return _number(key, value)
+
+
+def _amounts(value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"is {value!r}, not a table of numbers")
+    for name, amount in value.items():
+        is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
+        if not isinstance(name, str) or not is_number or not 0 < amount < math.inf:
+            raise ValueError(f"has `{name} = {amount!r}`, which is not a number above 0")
+    return dict(value)
 
 
 def _number(key: Key, value: Any) -> float:

@@ -36,9 +36,20 @@ class Overrides:
     """`--locked`: whether every component must match torvyn.lock."""
     checks_locks: bool = True
     """Whether components are compared with torvyn.lock."""
+    segments: tuple[str, ...] = ()
+    """`--segment`: the parts of the flow that run in this process; empty means all of them."""
+    replica: int = 0
+    """`--replica`: which of the replicas of its segments this process is."""
+    run: str = ""
+    """`--run`: the run that the segments of this process belong to."""
     packed_files: frozenset[str] | None = None
     """The paths of an unpacked artifact. The configs of its nodes may name them, and what it writes
     is relative to the current folder."""
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether this process is to run a part of the flow, or a run that has a name."""
+        return bool(self.segments or self.replica or self.run)
 
     def apply(self, flow: FlowRecord, declared: Container[str], problems: Problems) -> FlowRecord:
         """The flow with these changes. `declared` names the components of the project, which may

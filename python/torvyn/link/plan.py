@@ -7,14 +7,15 @@ leave its process. The native core reads the attributes of a Plan's nodes and ed
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torvyn.contract.inspection import class_name
 from torvyn.errors import Diagnostic, Location
-from torvyn.manifest.schema.tables import EDGE, NODE, ON_ERROR
-from torvyn.text.redaction import redact
+from torvyn.manifest.schema.settings_tables import CLUSTER
+from torvyn.manifest.schema.tables import EDGE, NODE, ON_ERROR, PLACE
+from torvyn.text.redaction import redact, without_credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,19 @@ class ErrorPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacePlan:
+    """What the group of a node needs on a cluster."""
+
+    replicas: int = PLACE.default("replicas")
+    cpus: float = PLACE.default("cpus")
+    gpus: float = PLACE.default("gpus")
+    memory: int | None = None
+    """In bytes."""
+    resources: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """By the names that the cluster was started with."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodePlan:
     name: str
     role: str
@@ -88,6 +102,8 @@ class NodePlan:
     """The field or the function by which elements have components of their own; None means that
     one component receives them all."""
     max_keys: int = NODE.default("max_keys")
+    place: PlacePlan | None = None
+    """What its group needs on a cluster; None if another node of the group says so, or none."""
     location: Location | None = field(default=None, compare=False)
 
 
@@ -102,12 +118,14 @@ class EdgePlan:
     """`block`, `drop-oldest`, `drop-newest` or `error`."""
     low_watermark: float = EDGE.default("low_watermark")
     carrier: str = EDGE.default("carrier")
-    """`memory` or `disk`."""
+    """`memory`, `disk` or `nats`."""
     max_bytes: int = EDGE.default("max_bytes")
     max_age_s: float | None = None
     order: str = EDGE.default("order")
     """`oldest-first` or `live-first`."""
     drain_rate: int | None = None
+    max_waiting: int = EDGE.default("max_waiting")
+    """Batches of one key that may wait on a `nats` edge."""
     input: str = "input"
     """The input of the target that it leads to."""
     location: Location | None = field(default=None, compare=False)
@@ -143,6 +161,27 @@ class TelemetryPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """The broker of `nats` edges, and the part of the flow that runs here."""
+
+    nats: str = field(default="", repr=False)
+    """Its addresses, with their passwords; empty if there is none."""
+    stream_replicas: int = CLUSTER.default("stream_replicas")
+    duplicate_window_s: float = CLUSTER.default("duplicate_window")
+    start_timeout_s: float | None = None
+    """How long a start waits for the broker; None means 10 s, and without a limit for segments."""
+    project: str = ""
+    """The name of the project; empty in a program that has none."""
+    segments: tuple[str, ...] = ()
+    """The segments that run in this process; empty means all of them."""
+    replica: int = 0
+    """Which of the replicas of its segments this process is."""
+    run: str = ""
+    """The run that the segments belong to, for whoever starts them again: a segment that has ended
+    in it does not begin anew. Empty: a start after the end is a new run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One flow, ready for the reactor. `nodes` are in topological order, sources first."""
 
@@ -164,6 +203,8 @@ class Plan:
     """The folder of stored elements and checkpoints; empty in a program that names none."""
     telemetry: TelemetryPlan | None = None
     """None if nothing is exported."""
+    cluster: ClusterPlan | None = None
+    """None if the flow has no `nats` edge."""
     max_memory_bytes: int | None = None
     """The memory that its nodes and queues may use together; None means no limit."""
     cpu_share: float | None = None
@@ -216,12 +257,20 @@ class Plan:
                 del node["key"], node["max_keys"]
             elif not isinstance(node["key"], str):
                 node["key"] = class_name(node["key"])
+            if node["place"] is None:
+                del node["place"]
             if not node["component"]["cache_dir"]:
                 del node["component"]["cache_dir"]
         for edge in plain["edges"]:
             del edge["location"]
             if edge["input"] == "input":
                 del edge["input"]
+            if edge["carrier"] != "nats":
+                del edge["max_waiting"]
+        if self.cluster is None:
+            del plain["cluster"]
+        else:
+            plain["cluster"]["nats"] = without_credentials(self.cluster.nats)
         redacted: dict[str, Any] = self._without_secrets(plain)
         return redacted
 

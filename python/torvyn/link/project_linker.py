@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from torvyn.errors import Diagnostic, LinkError, Location, ManifestError
+from torvyn.errors import (
+    Diagnostic,
+    LinkError,
+    Location,
+    ManifestError,
+    MissingError,
+    TorvynError,
+)
 from torvyn.link.checks.grants import check_grant_names
+from torvyn.link.checks.segments import select_segments
 from torvyn.link.component_loader import Library
 from torvyn.link.flow_linker import FlowLinker
 from torvyn.link.overrides import NO_OVERRIDES, Overrides
@@ -40,7 +49,7 @@ class ProjectLinker:
             manifest, self.problems, flags=overrides.settings, environ=environ
         )
         self.problems.secrets |= manifest.secrets | self.settings.secrets
-        self._overrides = overrides
+        self.overrides = overrides
         output_folder = Path.cwd() if overrides.packed_files is not None else None
         self._library = library_of(manifest, self.settings, output_folder)
         self._read_lock(overrides)
@@ -101,7 +110,10 @@ class ProjectLinker:
         if self.problems:
             diagnostics = self.problems.diagnostics()
             is_text = any(problem.code.startswith("manifest.") for problem in diagnostics)
-            raise (ManifestError if is_text else LinkError).of(diagnostics) from self.problems.cause
+            kind: type[TorvynError] = ManifestError if is_text else LinkError
+            if self.problems.are_outside:
+                kind = MissingError
+            raise kind.of(diagnostics) from self.problems.cause
 
     def _read_lock(self, overrides: Overrides) -> None:
         folder = self._library.folder
@@ -114,9 +126,9 @@ class ProjectLinker:
 
     def _check_locks(self, *, warns: bool = False) -> None:
         """Compares the components with torvyn.lock; an unpacked artifact was compared already."""
-        if self._overrides.packed_files is not None or not self._overrides.checks_locks:
+        if self.overrides.packed_files is not None or not self.overrides.checks_locks:
             return
-        if self._library.lock is None and not self._overrides.is_locked:
+        if self._library.lock is None and not self.overrides.is_locked:
             return
         from torvyn.link.checks.locks import check_locks
 
@@ -124,18 +136,24 @@ class ProjectLinker:
             self.manifest,
             self._library.lock,
             self.problems,
-            is_locked=self._overrides.is_locked,
+            is_locked=self.overrides.is_locked,
             warns=warns,
         )
 
     def _link(self, flow: FlowRecord, problems: Problems) -> Plan:
-        if self._overrides.packed_files is not None:
+        if self.overrides.packed_files is not None:
             from torvyn.artifact.packing.data_files import with_packed_files
 
             folder = self._library.folder.resolve()
-            flow = with_packed_files(flow, folder, self._overrides.packed_files)
-        flow = self._overrides.apply(flow, self._library.declared, problems)
-        return FlowLinker(flow, self._library, self.settings, problems).link()
+            flow = with_packed_files(flow, folder, self.overrides.packed_files)
+        flow = self.overrides.apply(flow, self._library.declared, problems)
+        plan = FlowLinker(flow, self._library, self.settings, problems).link()
+        if plan.cluster is not None:
+            cluster = replace(plan.cluster, project=self.manifest.project.name)
+            plan = replace(plan, cluster=cluster)
+        if not problems and self.overrides.has_segments:
+            plan = select_segments(plan, self.overrides, problems)
+        return plan
 
     def _flow(self, name: str | None) -> FlowRecord | None:
         """The flow of that name, or the only one."""

@@ -18,9 +18,9 @@ def render_plan(plan: Plan) -> str:
     if plan.cpu_share is not None:
         head += f", CPU share {plan.cpu_share:g}"
     lines = [head, *([f"  {plan.description}"] if plan.description else [])]
-    lines += ["", "nodes", *_columns([_node(plan, node) for node in plan.nodes])]
+    lines += ["", "nodes", *columns([_node(plan, node) for node in plan.nodes])]
     if plan.edges:
-        lines += ["", "edges", *_columns([_edge(edge) for edge in plan.edges])]
+        lines += ["", "edges", *columns([_edge(edge) for edge in plan.edges])]
     return plan.redact("\n".join(lines) + "\n")
 
 
@@ -53,7 +53,8 @@ def _short(text: str, limit: int = 48) -> str:
     return one_line if len(one_line) <= limit else f"{one_line[: limit - 3]}..."
 
 
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows as indented lines with aligned cells."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return [
         "  "

@@ -1,8 +1,12 @@
-"""The machine that the process runs on: what it may use, and who supervises it.
+"""The machine that the process runs on: what it may use, who supervises it, and what else runs
+there.
 
 cgroups         the limits of the control group, version 1 or 2
 resources       the memory and the CPUs that the process may use, and how much memory it does use
 files           what must survive a power failure
+fault_signals   the handlers of faults, which the sandbox needs
+processes       processes that outlive the command that started them
+local_cluster   the broker and the Ray cluster that `torvyn cluster up` runs
 systemd_notify  messages to systemd: ready, alive, stopping
 
 Nothing here is cached: limits may change while the process runs.

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def notify(*assignments: str) -> bool:
-    """Sends `NAME=value` lines, such as `READY=1`; whether that succeeded."""
+def notify(*assignments: str, descriptors: Sequence[int] = ()) -> bool:
+    """Sends `NAME=value` lines, such as `READY=1`; whether that succeeded. The other side gets
+    copies of the descriptors."""
     if not is_notified():
         return False
     address = os.environ["NOTIFY_SOCKET"]
@@ -21,7 +23,8 @@ def notify(*assignments: str) -> bool:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             sock.setblocking(False)
-            sock.sendto("\n".join(assignments).encode(), address)
+            sock.connect(address)
+            socket.send_fds(sock, ["\n".join(assignments).encode()], descriptors)
     except OSError:
         return False
     return True

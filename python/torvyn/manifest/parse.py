@@ -138,6 +138,9 @@ class Reader:
             return self._end(key, node)
         if key.kind == "error":
             return self._error(key, node)
+        if key.kind == "place":
+            is_table = self._is_table(node, tables.PLACE)
+            return self._table_values(tables.PLACE, node) if is_table else None
         return self.values.read(key, node)
 
     def _is_table(self, node: Node, table: Table) -> bool:

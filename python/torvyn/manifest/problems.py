@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from torvyn.errors import Diagnostic, Location
+from torvyn.errors import Diagnostic, Location, MissingError, TorvynError
 from torvyn.text.redaction import redact
 
 
@@ -19,6 +19,7 @@ class Problems:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._errors: dict[Diagnostic, None] = {}
         self._warnings: dict[Diagnostic, None] = {}
+        self._missing: set[Diagnostic] = set()
         self.secrets = set(secrets)
         self.cause: BaseException | None = None
         """The exception behind the first problem that has one."""
@@ -49,6 +50,18 @@ class Problems:
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         self._errors.update(dict.fromkeys(diagnostics))
 
+    def add_error(self, error: TorvynError) -> None:
+        """Adds the problems of an exception."""
+        self.extend(error.diagnostics)
+        if isinstance(error, MissingError):
+            self._missing.update(error.diagnostics)
+
+    @property
+    def are_outside(self) -> bool:
+        """Whether the files are right, and only something that they need is missing, such as a
+        registry that cannot be reached."""
+        return bool(self._errors) and self._errors.keys() <= self._missing
+
     def merge(self, other: Problems, *, as_warnings: bool = False) -> None:
         """Adds the problems of another collector, or all of them as warnings."""
         errors = other._errors
@@ -57,6 +70,7 @@ class Problems:
             self._warnings.update(dict.fromkeys(warnings))
         else:
             self._errors.update(errors)
+            self._missing |= other._missing
             self.cause = self.cause or other.cause
         self._warnings.update(other._warnings)
         self.secrets |= other.secrets

@@ -67,6 +67,7 @@ class NodeRecord(Record):
     on_error: str | Mapping[str, Any] | None = None
     unit: str | None = None
     ignored_ports: Sequence[str] | None = None
+    place: Mapping[str, Any] | None = None
 
 
 class PortRef(NamedTuple):
@@ -98,6 +99,7 @@ class EdgeRecord(Record):
     max_age_s: float | None = None
     order: str | None = None
     drain_rate: int | None = None
+    max_waiting: int | None = None
 
 
 @dataclass(slots=True)
@@ -161,6 +163,14 @@ class SecurityRecord(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class ClusterRecord(Record):
+    nats: str | None = None
+    stream_replicas: int | None = None
+    duplicate_window_s: float | None = None
+    start_timeout_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class ServeRecord(Record):
     host: str | None = None
     port: int | None = None
@@ -208,6 +218,7 @@ class Manifest(Record):
     runtime: RuntimeRecord = field(default_factory=RuntimeRecord)
     observability: ObservabilityRecord = field(default_factory=ObservabilityRecord)
     security: SecurityRecord = field(default_factory=SecurityRecord)
+    cluster: ClusterRecord = field(default_factory=ClusterRecord)
     serve: ServeRecord = field(default_factory=ServeRecord)
     pack: PackRecord = field(default_factory=PackRecord)
     file: str = field(default="Torvyn.toml", compare=False)

@@ -71,6 +71,8 @@ def _value(key: Key, value: Any) -> str:
         return _inline(tables.END, value)
     if key.kind == "error":
         return plain(value["policy"]) if len(value) == 1 else _inline(tables.ON_ERROR, value)
+    if key.kind == "place":
+        return _inline(tables.PLACE, value)
     if key.kind == "size":
         return plain(render_size(value))
     if key.kind == "duration":

@@ -105,7 +105,7 @@ class Values:
 
     def _ratio(self, key: Key, node: Node) -> float | None:
         if node.kind not in ("integer", "float"):
-            self.wrong_type(node, key.name, "a number from 0 to 1")
+            self.wrong_type(node, key.name, f"a number from 0 to {key.maximum:g}")
             return None
         return float(node.value) if self._in_range(key, node, node.value, "{:g}".format) else None
 
@@ -148,6 +148,22 @@ class Values:
             return None
         texts = [self.text(item, key.name) for item in node.value]
         return tuple(text for text in texts if text is not None)
+
+    def _amounts(self, key: Key, node: Node) -> dict[str, float] | None:
+        """Numbers by name."""
+        if node.kind != "table":
+            self.wrong_type(node, key.name, "a table of numbers", "write `{ name = 1 }`")
+            return None
+        amounts: dict[str, float] = {}
+        for entry in node.entries():
+            if entry.node.kind not in ("integer", "float"):
+                self.wrong_type(entry.node, f"{key.name}.{entry.key}", "a number")
+            elif not 0 < entry.node.value < math.inf:
+                message = f"`{key.name}.{entry.key}` is {entry.node.value}; it must be more than 0"
+                self.bad(entry.node, message, None)
+            else:
+                amounts[entry.key] = float(entry.node.value)
+        return amounts
 
     def _config(self, key: Key, node: Node) -> Any:
         if node.kind in ("string", "table"):

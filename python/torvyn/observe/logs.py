@@ -108,7 +108,8 @@ class JsonFormatter(logging.Formatter):
             "message": self._redactor.text(message_of(record)),
         }
         for name, value in vars(record).items():
-            if name not in _STANDARD_FIELDS and name not in fields:
+            # Libraries such as Ray mark every record of the process with a name like `_ray_...`.
+            if name not in _STANDARD_FIELDS and name not in fields and not name.startswith("_"):
                 fields[name] = self._redactor.field(name, value)
         if record.exc_info:
             fields["exception"] = self._redactor.text(self.formatException(record.exc_info))

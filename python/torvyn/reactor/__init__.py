@@ -16,6 +16,7 @@ loop_waker         wakes an event loop
 stepper            drives a flow by hand, for tests
 statistics         the statistics as records
 native_statistics  the native counters as statistics
+merged_statistics  counters of a flow whose graph has changed
 health             whether a running flow works: it moves, or has a reason not to
 failures           native failures to exceptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from torvyn.concurrency.require_asyncio import NOT_ASYNCIO, needs_other_loop
 from torvyn.contract import Element, Output
@@ -28,6 +28,7 @@ from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.statistics import Statistics
 from torvyn.sandbox.component import GuestComponent
 
+GENERATION_LOST: Final = "session.generation-lost"
 _BY_KIND: dict[str, type[ComponentError]] = {
     cls.default_code.partition(".")[2]: cls
     for cls in (InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal)
@@ -84,6 +85,15 @@ def _interrupt(cause: BaseException, named: TorvynError) -> BaseException:
     return cause
 
 
+def _code_of(cause: BaseException) -> str | None:
+    """The code of the flow's error, if it is not that of its kind."""
+    if needs_other_loop(cause):
+        return NOT_ASYNCIO
+    # What restarts the flow must know that another start will not help.
+    is_lost = isinstance(cause, TorvynError) and cause.code == GENERATION_LOST
+    return GENERATION_LOST if is_lost else None
+
+
 def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     node, cause = plan.nodes[raw["node"]], raw["exception"]
     element = element_label(raw["sequence"])
@@ -94,9 +104,8 @@ def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
         error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
     else:
-        loop_code = NOT_ASYNCIO if needs_other_loop(cause) else None
         failed = _BY_KIND[raw["error_kind"]](
-            f"{where}: {error_text(cause, message)}", code=loop_code
+            f"{where}: {error_text(cause, message)}", code=_code_of(cause)
         )
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed

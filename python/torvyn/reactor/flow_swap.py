@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Unpack
@@ -16,6 +16,7 @@ from torvyn.reactor.flow_feed import FlowFeed
 
 if TYPE_CHECKING:
     from torvyn.reactor.run.execution import Execution
+    from torvyn.reactor.swap.graph_swap import GraphReport
     from torvyn.reactor.swap.new_node import Config
     from torvyn.reactor.swap.swap_report import SwapReport
     from torvyn.reactor.swap.swapper import SwapKeywords
@@ -74,6 +75,29 @@ class SwappableFlow(FlowFeed):
                 _wait(future, _TURN_S)
         return future.result()
 
+    def swap_graph(
+        self, plan: Plan, *, replaced: Collection[str] = (), **options: Unpack[SwapKeywords]
+    ) -> GraphReport:
+        """Gives a running flow with durable edges or checkpoints the graph of another plan.
+
+        The segments that change are exchanged when they are at rest; the others go on. Components
+        of nodes that are in both plans stay as they are, except for those in `replaced`. If it is
+        not possible, it raises the reason, and the old graph goes on. Call it from a thread that
+        does not drive the flow.
+        """
+        from torvyn.reactor.swap.plan_difference import refuse_graph
+        from torvyn.reactor.swap.refusals import not_running
+        from torvyn.reactor.swap.swapper import SwapOptions
+
+        execution = self._execution
+        if execution is None or execution.native is None:
+            raise not_running(self.name)
+        if execution.durable is None or plan.checkpoint_s is None:
+            refuse_graph(self.name, ["it has no durable edge"], None)
+        report = execution.swaps.swapper.swap_graph(plan, replaced, SwapOptions(**options))
+        self._plan = plan
+        return report
+
     @property
     def swaps(self) -> list[SwapReport]:
         """What was exchanged so far."""
@@ -81,6 +105,14 @@ class SwappableFlow(FlowFeed):
         if execution is None or "swaps" not in vars(execution):
             return []
         return list(execution.swaps.swapper.reports)
+
+    @property
+    def stateful_nodes(self) -> set[str]:
+        """The nodes whose components have a state."""
+        from torvyn.reactor.run.component_state import has_state
+
+        runners = [] if self._execution is None else self._execution.runners
+        return {runner.node.name for runner in runners if has_state(runner.component)}
 
     @property
     def running_plan(self) -> Plan:

@@ -31,7 +31,7 @@ class HealthState(TextEnum):
     SILENT = "silent"
 
 
-_FAILED: Final = (HealthState.STALLED, HealthState.SILENT)
+FAILED: Final = (HealthState.STALLED, HealthState.SILENT)
 _AWAY: Final = (
     ConnectionState.CONNECTING,
     ConnectionState.WAITING,
@@ -50,7 +50,7 @@ class FlowHealth:
 
     @property
     def is_healthy(self) -> bool:
-        return self.state not in _FAILED
+        return self.state not in FAILED
 
 
 class HealthCheck:

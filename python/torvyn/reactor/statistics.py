@@ -85,6 +85,25 @@ class NodeStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerStatistics:
+    """What a `nats` edge has on its broker, as it was some seconds ago, and what this process has
+    seen of it."""
+
+    messages: int | None
+    """Batches that wait there, or are not deleted yet; None if the broker was not asked yet."""
+    bytes: int | None
+    limit_bytes: int
+    expired: int
+    """Elements that were deleted because they were older than `max_age`; they count as dropped."""
+    corrupt: int
+    """Elements of damaged messages; they count as dropped."""
+    repeated: int
+    """Elements that came twice, and were left out."""
+    refusals: int
+    """How often the broker had no room."""
+
+
+@dataclass(frozen=True, slots=True)
 class EdgeStatistics:
     source: str
     port: str
@@ -103,7 +122,7 @@ class EdgeStatistics:
     peak_bytes: int
     pressured: int
     carrier: str = "memory"
-    stored: LogStatistics | None = None
+    stored: LogStatistics | BrokerStatistics | None = None
     """What a durable edge has stored, now or at the end of the flow."""
 
 

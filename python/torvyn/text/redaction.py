@@ -21,6 +21,12 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text if pattern is None else pattern.sub(REDACTED, text)
 
 
+def without_credentials(urls: str) -> str:
+    """URLs, with commas between them, without user names, passwords and tokens."""
+    parts = [url.strip().rpartition("//") for url in urls.split(",")]
+    return ", ".join(f"{scheme}{mark}{rest.rpartition('@')[2]}" for scheme, mark, rest in parts)
+
+
 @lru_cache(maxsize=16)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
     forms = {

@@ -12,7 +12,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from torvyn.engine.service.service import Service
+from torvyn.errors import TorvynError
 from torvyn.link.plan import Plan
+from torvyn.observe.metrics import Metric
 from torvyn.observe.spans import Tracer
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.authentication import Authenticator
@@ -27,6 +29,7 @@ from torvyn.transport.http.asgi_exchange import AsgiExchange, Receive, Scope, Se
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.endpoint import HttpEndpoint
 from torvyn.transport.http.inference_routes import InferenceRoutes
+from torvyn.transport.http.pool_routes import PoolRoutes, pools_of
 from torvyn.transport.http.routes import NoRoutes, Router
 from torvyn.transport.http.server_routes import ServerRoutes
 from torvyn.transport.http.stream_routes import StreamRoutes
@@ -38,6 +41,7 @@ from torvyn.transport.telemetry.call_reports import CallReports
 from torvyn.transport.telemetry.exported_metrics import exported_metrics
 from torvyn.transport.telemetry.instances import Instances
 from torvyn.transport.telemetry.metrics import Metrics
+from torvyn.transport.telemetry.pool_metrics import pool_metrics
 from torvyn.transport.telemetry.request_log import RequestLog
 from torvyn.transport.websocket.asgi_socket import AsgiSocket
 from torvyn.transport.websocket.endpoint import WebSocketEndpoint
@@ -90,7 +94,7 @@ class Application:
             settings, *access, self.sessions, ErrorReporter(settings.secrets)
         )
         if tracer is not None:
-            tracer.exporter.collect(lambda: exported_metrics(self.metrics, self._server_metrics()))
+            tracer.exporter.collect(self._exported_metrics)
         self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
         cors = Cors(settings.cors, self.authenticator.has_keys)
         host_check = HostCheck(settings.hosts, settings.host, cors)
@@ -116,8 +120,20 @@ class Application:
         if self.link_flows is None:
             return []
         plans = self.link_flows()
-        adopt_plans(self._opened, plans)
+        self.adopt_flows(plans)
         return sorted(plans)
+
+    def adopt_flows(self, plans: Mapping[str, Plan]) -> None:
+        """New answers go through these flows. Raises, and keeps what it has, if they have other
+        names or other engines."""
+        adopt_plans(self._opened, plans)
+
+    async def start(self) -> None:
+        """Connects to the broker of the sessions, and loads what answers need, so that the first
+        one is no slower than others. Raises if the broker cannot be used."""
+        for service in self.services.values():
+            service.prepare()
+        await self.sessions.connect()
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Accepts no more requests, and gives what runs most of that time to end."""
@@ -128,7 +144,7 @@ class Application:
             self.end_calls()
             if left := await self.running.wait_idle(last_s):
                 logger.warning("%d answers did not end in time", left)
-        self.sessions.close()
+        await self.sessions.aclose()
 
     def end_calls(self) -> None:
         """Ends everything that runs, and tells its clients that the server is shutting down."""
@@ -148,6 +164,7 @@ class Application:
         """For the program that mounts it, since mounted applications get no lifespan events:
         `FastAPI(lifespan=application.lifespan)`."""
         try:
+            await self.start()
             yield
         finally:
             await self.aclose()
@@ -158,6 +175,11 @@ class Application:
             if message["type"] == "lifespan.shutdown":
                 await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
+                return
+            try:
+                await self.start()
+            except TorvynError as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
             await send({"type": "lifespan.startup.complete"})
 
@@ -174,7 +196,13 @@ class Application:
                 self._server_metrics,
                 self.authenticator.has_keys,
             ),
+            PoolRoutes(self.services, self.settings, bodies),
         )
+
+    def _exported_metrics(self) -> list[Metric]:
+        pools = dict(pools_of(self.services))
+        server = exported_metrics(self.metrics, self._server_metrics())
+        return [*server, *pool_metrics(pools)]
 
     def _server_metrics(self) -> dict[str, int]:
         values = {

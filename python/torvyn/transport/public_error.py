@@ -14,7 +14,16 @@ from torvyn.catalogue import CATALOGUE
 from torvyn.errors import ComponentError, Diagnostic, FlowError, TorvynError
 
 _OWN_CODES: Final = ("transport.", "session.")
-_ABOUT_THE_REQUEST: Final = frozenset({"engine.request-invalid", "engine.request-running"})
+_ABOUT_THE_REQUEST: Final = frozenset(
+    {
+        "engine.request-invalid",
+        "engine.request-running",
+        # Requests of operators, who know the members of their pools.
+        "engine.member-unknown",
+        "engine.member-unwell",
+        "engine.pool-fixed",
+    }
+)
 _FOREIGN_TEXT: Final = frozenset(
     {"engine.context-full", "engine.scripted-failure", "engine.upstream-refused"}
 )

@@ -79,12 +79,14 @@ def of_plans(plans: Mapping[str, Plan]) -> dict[str, Service]:
 
 def adopt_plans(services: Mapping[str, Service], plans: Mapping[str, Plan]) -> None:
     """New answers go through these versions of the flows. Raises, and changes nothing, if a flow
-    was added or removed."""
+    was added or removed, or has another engine."""
     changed = sorted(services.keys() ^ plans.keys())
     if changed:
         names = ", ".join(f"`{name}`" for name in changed)
         message = f"the served flows have changed: {names}"
         raise FlowError("swap.graph-changed", message, hint="restart the server")
+    for route, plan in plans.items():
+        services[route].check_engine(plan)
     for route, plan in plans.items():
         services[route].adopt(plan)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from torvyn.transport.sessions.shared.address import is_address
 from torvyn.transport.workers.share import WHOLE, Share
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ class ServerSettings:
     max_body_bytes: int = KiB * KiB
     max_streams: int = 1024
     session_store: str | None = None
-    """The file that stores sessions; None: memory only."""
+    """The file that stores sessions, or the address of a broker that keeps them for several
+    servers; None: memory only."""
+    stream_replicas: int = 1
+    """How many servers of the broker store each frame; `[cluster] stream_replicas`."""
     session_ttl_s: float = 300.0
     session_bytes: int = KiB * KiB
     session_memory_bytes: int = 32 * KiB * KiB
@@ -66,6 +70,11 @@ class ServerSettings:
     secrets: frozenset[str] = frozenset()
     """Texts that are removed from error messages."""
 
+    @property
+    def shares_sessions(self) -> bool:
+        """Whether other servers can continue its sessions."""
+        return is_address(self.session_store)
+
     @classmethod
     def of(cls, settings: manifest.Settings, folder: str | Path = ".", **more: Any) -> Self:
         """From the settings of a manifest in that folder."""
@@ -84,7 +93,8 @@ class ServerSettings:
             reserved_connections=settings["serve.reserved_connections"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
-            session_store=path_of(settings, "serve.session_store", folder) or None,
+            session_store=_store_of(settings, folder),
+            stream_replicas=settings["cluster.stream_replicas"],
             session_ttl_s=settings["serve.session_ttl"],
             session_bytes=settings["serve.session_bytes"],
             session_memory_bytes=settings["serve.session_memory"],
@@ -96,6 +106,11 @@ class ServerSettings:
             audit_file=path_of(settings, "serve.audit_file", folder),
             **more,
         )
+
+
+def _store_of(settings: manifest.Settings, folder: str | Path) -> str | None:
+    store: str = settings["serve.session_store"]
+    return store if is_address(store) else path_of(settings, "serve.session_store", folder) or None
 
 
 def path_of(settings: manifest.Settings, name: str, folder: str | Path) -> str:

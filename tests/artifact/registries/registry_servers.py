@@ -14,6 +14,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,13 +61,15 @@ class RegistryServer:
                 self._is_ready.set()
 
 
-def start_docker_registry(folder: Path, *, with_login: bool = False) -> RegistryServer:
+def start_docker_registry(
+    folder: Path, *, with_login: bool = False, certificate: Path | None = None
+) -> RegistryServer:
     folder.mkdir()
     config: dict[str, object] = {
         "version": "0.1",
         "log": {"level": "info"},
         "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
-        "http": {"addr": "127.0.0.1:0"},
+        "http": {"addr": "127.0.0.1:0"} | _docker_tls(certificate),
     }
     if with_login:
         (folder / "htpasswd").write_text(HTPASSWD)
@@ -76,10 +79,18 @@ def start_docker_registry(folder: Path, *, with_login: bool = False) -> Registry
     return RegistryServer(command, r"listening on 127\.0\.0\.1:(\d+)")
 
 
-def start_olareg(_folder: Path) -> RegistryServer:
+def _docker_tls(certificate: Path | None) -> dict[str, object]:
+    if certificate is None:
+        return {}
+    return {"tls": {"certificate": str(certificate), "key": str(certificate)}}
+
+
+def start_olareg(_folder: Path, *, certificate: Path | None = None) -> RegistryServer:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     address = ["--addr", "127.0.0.1", "--port", str(port), "--store-type", "mem"]
+    if certificate is not None:
+        address += ["--tls-cert", str(certificate), "--tls-key", str(certificate)]
     server = RegistryServer([str(OLAREG), "serve", "-v", "info", *address], "launching", port)
     # It says so before it listens.
     while True:
@@ -92,7 +103,7 @@ STARTS = {"docker-registry": start_docker_registry, "olareg": start_olareg}
 
 
 @contextlib.contextmanager
-def running(name: str, folder: Path, **options: bool) -> Iterator[RegistryServer]:
+def running(name: str, folder: Path, **options: Any) -> Iterator[RegistryServer]:
     server = STARTS[name](folder / name, **options)
     try:
         yield server

@@ -33,12 +33,12 @@ class ScriptedRegistry:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
         response = await self.fault(request)
-        return self._serve(request) if response is None else response
+        return self.serve(request) if response is None else response
 
     def asked(self, part: str) -> list[web.Request]:
         return [request for request in self.requests if part in request.path]
 
-    def _serve(self, request: web.Request) -> web.Response:
+    def serve(self, request: web.Request) -> web.Response:
         *_, kind, name = request.path.split("/")
         if self.layout is None or kind not in ("manifests", "blobs"):
             return web.Response(status=404)

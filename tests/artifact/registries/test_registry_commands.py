@@ -142,3 +142,15 @@ def test_publishing_another_artifact_under_a_tag_needs_replace(
 
     assert torvyn("publish", "oci:dist", repository)[0] == 3
     assert torvyn("publish", "oci:dist", repository, "--replace")[0] == 0
+
+
+def test_an_artifact_with_two_tags_is_published_under_the_one_that_was_named(
+    torvyn: Torvyn, repository: str
+) -> None:
+    torvyn("pack", "--tag", "1.0")
+
+    code, out, err = torvyn("publish", "oci:dist:1.0", repository)
+
+    assert code == 0, err
+    assert out.startswith(f"{repository}:1.0@sha256:")
+    assert torvyn("publish", "oci:dist", repository)[0] != 0

@@ -129,3 +129,26 @@ def test_a_component_without_a_guest_is_refused(
     out, err = capsys.readouterr()
     assert "error[link.component-unsupported]" in err
     assert "evil" not in out
+
+
+@pytest.mark.parametrize("command", ["run", "link", "check", "pack"])
+def test_a_registry_that_is_away_is_not_a_mistake_of_the_project(
+    project: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    write(project, "oci://127.0.0.1:1/parts/guard:1.0")
+
+    assert run([command]) == 3
+
+    err = capsys.readouterr().err
+    assert (
+        "error[artifact.registry-unreachable]: cannot reach 127.0.0.1:1: connection refused" in err
+    )
+    assert "Torvyn.toml:10:" in err
+
+
+def test_a_mistake_of_the_project_counts_more_than_a_registry_that_is_away(project: Path) -> None:
+    write(project, "oci://127.0.0.1:1/parts/guard:1.0")
+    with (project / "Torvyn.toml").open("a") as file:
+        file.write('[[flow.main.edges]]\nfrom = "nobody"\nto = "sink"\n')
+
+    assert run(["run"]) == 2

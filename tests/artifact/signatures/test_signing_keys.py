@@ -88,3 +88,15 @@ def test_the_text_of_a_key_does_not_show_its_secret() -> None:
     key = SigningKey.generate()
 
     assert "PrivateKey" not in repr(key)
+
+
+def test_the_wrong_half_of_a_key_is_recognised(tmp_path: Path) -> None:
+    public = SigningKey.generate().write(tmp_path / "plant.key")
+
+    with pytest.raises(ArtifactError) as signing:
+        SigningKey.read(public)
+    with pytest.raises(ArtifactError) as verifying:
+        PublicKey.read(tmp_path / "plant.key")
+
+    assert signing.value.hint == "this is the public key: name the file without `.pub`"
+    assert verifying.value.hint == "this is the private key: name plant.key.pub"

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,7 +187,8 @@ def test_a_new_graph_of_a_durable_flow_continues_where_the_old_one_was(durable: 
         file.write(EXTRA)
     found = durable.reload("--yes", "--format", "json")
 
-    assert json.loads(found.out)["restarted_ms"] > 0
+    (segment,) = json.loads(found.out)["segments"]
+    assert (segment["outcome"], segment["reasons"][0]) == ("swapped", "node `extra` was added")
     assert durable.read() == "x3-VERSION-VERSION"
     assert durable.reload("--yes").err == "[torvyn] Flow 'main' is up to date.\n"
 
@@ -208,3 +210,38 @@ def test_a_graph_without_a_node_that_has_a_state_is_refused(durable: Running) ->
 
     assert "would lose the state of node `feed`" in found.err
     assert durable.read() == "x2-VERSION"
+
+
+BROKEN = """
+    class Broken(torvyn.Processor):
+        def process(self, element):
+            raise ValueError("not this one")
+"""
+
+
+DECLARED = '[[component]]\nname = "broken"\npath = "broken"\n'
+
+
+def test_a_new_graph_that_fails_soon_gives_way_to_the_old_one(durable: Running) -> None:
+    (durable.folder / "broken").mkdir()
+    code = "import torvyn\n" + textwrap.dedent(BROKEN)
+    (durable.folder / "broken/component.py").write_text(code)
+    durable.write("Torvyn.toml", 'from = "stamp"\nto = "print"', 'from = "stamp"\nto = "extra"')
+    with (durable.folder / "Torvyn.toml").open("a") as file:
+        file.write(EXTRA.replace('"stamp"', '"broken"') + DECLARED)
+    assert durable.reload("--yes").code == 0
+
+    assert durable.read() == "x2-VERSION"
+
+
+def test_options_that_only_a_start_applies_restart_the_flow(durable: Running) -> None:
+    assert durable.read() == "x2-VERSION"
+    durable.write("Torvyn.toml", 'to = "stamp"', 'to = "stamp"\ncarrier = "disk"')
+    assert durable.reload("--yes").code == 0
+    assert durable.read() == "x3-VERSION"
+    durable.write("Torvyn.toml", 'carrier = "disk"', 'carrier = "disk"\nmax_bytes = "9MiB"')
+    found = durable.reload("--yes", "--format", "json")
+
+    outcomes = {each["outcome"] for each in json.loads(found.out)["segments"]}
+    assert outcomes == {"restarted"}
+    assert durable.read() == "x4-VERSION"

@@ -210,3 +210,26 @@ def test_a_flow_without_a_socket_runs(
     nodes = {"a": source, "b": 'component = "null"'}
 
     assert cli("run", cwd=project(nodes)).code == 0
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow that stands still for 0.2 s has stalled."""
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+
+
+def test_a_flow_that_stands_still_fails_its_check(
+    impatient: None, cli: Cli, process: subprocess.Popen[str]
+) -> None:
+    checks = iter(lambda: cli("top", "--check", "--pid", process.pid), None)
+    failed = next(done for done in checks if done.code)
+
+    assert failed.code == 1
+    assert "stalled" in failed.out
+    assert cli("top", "--check", "--pid", "1").out == "No flow is running.\n"
+
+
+def test_a_flow_that_works_passes_its_check(cli: Cli, process: subprocess.Popen[str]) -> None:
+    done = cli("top", "--check", "--pid", process.pid)
+
+    assert (done.code, done.out) == (0, "")

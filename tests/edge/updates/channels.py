@@ -10,9 +10,9 @@ from torvyn.artifact.signature.keys import SigningKey
 from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, Publication
 from torvyn.edge.channel.publication import KeySet
 from torvyn.edge.channel.signing import publish
-from torvyn.edge.channel.trust import RELEASED_S
 
-NOW = float(RELEASED_S + 100_000)
+NOW = 2_000_000_000.0
+"""In May 2033."""
 ARTIFACT = ArtifactEntry("gateway", Digest("sha256:" + "a" * 64), 1000)
 
 

@@ -11,7 +11,7 @@ from versioned_gateway import pack
 
 from torvyn.edge.channel import ArtifactEntry
 from torvyn.edge.channel.signing import publish
-from torvyn.edge.generations import Deployment
+from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.generations.settings import DeploymentSettings, Following
 from torvyn.edge.update import Updater
 from torvyn.edge.update.download import total_bytes
@@ -45,7 +45,7 @@ class FollowedChannel:
         deployment: Deployment,
         source: str | None = None,
         *,
-        check: Callable[[Path], str | None] = lambda manifest: None,
+        check: Callable[[GenerationRecord], str | None] = lambda record: None,
         limits: FetchLimits | None = None,
         clock: Callable[[], float] = lambda: NOW,
         **settings: Any,

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn.edge.channel import ChannelDocument, ChannelTrust, Publication, Rollout, accept
+from torvyn.edge.channel import trust as trust_rules
 from torvyn.edge.channel.requirement import Requirement
 from torvyn.edge.channel.signing import countersign, publish, rotate
-from torvyn.edge.channel.trust import MAX_RISE, RELEASED_S
+from torvyn.edge.channel.trust import MAX_RISE
 from torvyn.errors import TorvynError
 
 
@@ -109,12 +110,23 @@ def test_a_document_of_another_channel_is_refused() -> None:
     assert refused(published(1, channel="testing"), trust()) == "edge.channel-other"
 
 
-@pytest.mark.parametrize("clock_s", [0.0, RELEASED_S - 1.0, NOW])
+@pytest.mark.parametrize("clock_s", [0.0, NOW - 200.0, NOW])
 def test_a_clock_in_the_past_does_not_extend_a_document(clock_s: float) -> None:
     _, after = accept(published(1), trust(), clock_s)
     old = published(2, issued_s=int(NOW) - 100, expires_s=int(NOW) - 10)
 
     assert refused(old, after, clock_s) == "edge.channel-expired"
+
+
+def test_a_document_that_expired_before_this_release_is_refused_whatever_the_clock_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = published(1, issued_s=int(NOW) - 100, expires_s=int(NOW) - 10)
+    accept(old, trust(), 0.0)
+
+    monkeypatch.setattr(trust_rules, "released_s", lambda: int(NOW))
+
+    assert refused(old, trust(), 0.0) == "edge.channel-expired"
 
 
 def test_an_expired_document_says_for_how_long_and_changes_nothing() -> None:

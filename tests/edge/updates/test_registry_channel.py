@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.edge.artifact_source import add_artifact
 from torvyn.edge.generations import Deployment
 from torvyn.edge.update.registry_source import push_channel
+from torvyn.edge.update.source import open_source
 from torvyn.errors import TorvynError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "artifact" / "registries"))
@@ -56,6 +58,22 @@ def test_a_deployment_follows_a_tag_of_a_registry(
 
     assert updater.look().state == "current"
     assert 'version = "2.0.0"' in deployment.manifest(2).read_text()
+
+
+@pytest.mark.skipif(
+    socket.gethostbyname(socket.gethostname()) != "127.0.0.1",
+    reason="NOT TESTED: a registry without TLS, because the name of this machine has an address",
+)
+def test_a_registry_without_tls_on_another_machine_needs_a_flag(
+    channel: FollowedChannel, repository: str
+) -> None:
+    release(channel, repository, 1, "1.0.0")
+    source = f"{repository}:stable".replace("127.0.0.1", socket.gethostname())
+
+    with pytest.raises(TorvynError, match="does not speak TLS"):
+        open_source(source).publication()
+
+    assert open_source(source, is_insecure=True).publication() == channel.file.read_bytes()
 
 
 def test_a_tag_that_is_no_channel_is_refused(

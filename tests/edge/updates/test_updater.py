@@ -64,6 +64,7 @@ def test_a_new_version_on_a_stick_becomes_current(
     assert deployment.record(2).digest == entry.digest
     assert 'version = "2.0.0"' in deployment.manifest(2).read_text()
     assert deployment.state().trying == 2
+    assert deployment.record(2).is_trusted, "its keys have signed the digest"
 
 
 def test_a_second_look_changes_nothing(channel: FollowedChannel, deployment: Deployment) -> None:
@@ -137,7 +138,7 @@ def test_a_project_that_fails_its_check_is_not_tried_again_until_the_channel_cha
     channel: FollowedChannel, deployment: Deployment
 ) -> None:
     channel.publish(2, "2.0.0")
-    updater = channel.updater(deployment, check=lambda manifest: "it needs a camera")
+    updater = channel.updater(deployment, check=lambda record: "it needs a camera")
 
     assert refused(updater.look) == "edge.check-failed"
     assert channel.updater(deployment).look().state == "failed-before"

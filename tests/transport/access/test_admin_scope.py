@@ -11,7 +11,7 @@ from keyed_server import Keyed
 
 from torvyn.engine import Scripted
 
-OPERATIONS = ("/flows", "/metrics")
+OPERATIONS = ("/flows", "/metrics", "/pools")
 
 
 @pytest.mark.parametrize("path", OPERATIONS)

@@ -73,7 +73,7 @@ def test_the_wait_is_enough_and_not_too_long(
     for pause_s in pauses:
         now_s += pause_s
         bucket.take(now_s, per_minute)
-    bucket._full_s = max(bucket._full_s, now_s + 60)
+    bucket.full_s = max(bucket.full_s, now_s + 60)
     wait_s = bucket.take(now_s, per_minute)
 
     assert 0 < wait_s <= 60 / per_minute + 1e-6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 from grpc_client import answering, calling, grpc, pb, rejection_of, serving_calls, trailer
+from grpc_session_client import Talk, text
 from live_server import PATIENCE_S, Served, wait_for
 from watched_engines import CEILING_S, Watched
 
@@ -18,39 +18,6 @@ from torvyn.engine import Scripted
 Code = grpc.StatusCode
 PROMPT = pb.GenerateRequest(prompt="Hi")
 LONG = " ".join(f"word{number}" for number in range(2000))
-
-
-class Talk:
-    """One call of `Session`. `say` sends; what comes is read by who asks for it."""
-
-    def __init__(self, stub: Any, **options: Any) -> None:
-        self._said: queue.Queue[Any] = queue.Queue()
-        self.call = stub.Session(iter(self._said.get, None), **{"timeout": 30, **options})
-
-    def say(self, stream_id: str = "", **message: Any) -> None:
-        self._said.put(pb.ClientMessage(stream_id=stream_id, **message))
-
-    def start(self, stream_id: str, credit: int | None = None, **fields: Any) -> None:
-        request = pb.GenerateRequest(**{"prompt": "Hi", **fields})
-        self.say(stream_id, start=pb.Begin(request=request, credit=credit))
-
-    def hang_up(self) -> None:
-        self._said.put(None)
-
-    def next(self) -> Any:
-        return next(self.call)
-
-    def until_end(self, *names: str) -> dict[str, list[Any]]:
-        """The frames of each of these streams, all of them."""
-        got: dict[str, list[Any]] = {name: [] for name in names}
-        waiting = set(names)
-        while waiting:
-            message = self.next()
-            if message.WhichOneof("message") == "frame" and message.stream_id in got:
-                got[message.stream_id].append(message.frame)
-                if message.frame.HasField("end"):
-                    waiting.discard(message.stream_id)
-        return got
 
 
 @contextmanager
@@ -62,10 +29,6 @@ def talking(engine: Any, **settings: Any) -> Iterator[tuple[Served, Talk]]:
         finally:
             talk.hang_up()
             talk.call.cancel()
-
-
-def text(frames: list[Any]) -> str:
-    return "".join(frame.delta.text for frame in frames)
 
 
 def test_streams_of_one_call_have_a_name_each() -> None:

@@ -46,7 +46,7 @@ async def test_what_has_expired_is_not_found_a_moment_later() -> None:
     client.leave()
     await client
     again = Client(application, f"/v1/streams/{id}", method="GET")
-    application.sessions._expire(application.sessions._sessions[id])
+    application.sessions._sessions.expire(application.sessions._sessions[id])
 
     assert (await again).status == 404
 

@@ -52,7 +52,20 @@ pub fn element_object<'py>(
     element: &Element,
     node_context: &NodeContext,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let made = make_element(py, symbols, element, node_context);
+    finish(py, make_element(py, symbols, element, Some(node_context)))
+}
+
+/// Like `element_object`, for code that belongs to no node.
+pub fn bare_element<'py>(
+    py: Python<'py>,
+    symbols: &Symbols,
+    element: &Element,
+) -> PyResult<Bound<'py, PyAny>> {
+    finish(py, make_element(py, symbols, element, None))
+}
+
+#[inline]
+fn finish(py: Python<'_>, made: PyElement) -> PyResult<Bound<'_, PyAny>> {
     if let Data::Text(text) = &made.data {
         let text = text.clone_ref(py);
         let whole = PyClassInitializer::from(made).add_subclass(TextElement { text });
@@ -65,7 +78,7 @@ fn make_element(
     py: Python<'_>,
     symbols: &Symbols,
     element: &Element,
-    node_context: &NodeContext,
+    node_context: Option<&NodeContext>,
 ) -> PyElement {
     let data = match element.payload.foreign() {
         // SAFETY: payloads are exact or derived str and bytes objects.
@@ -79,7 +92,7 @@ fn make_element(
         },
         None => {
             let payload = element.payload.bare();
-            let reader = Some((node_context.shared.clone(), node_context.node));
+            let reader = node_context.map(|context| (context.shared.clone(), context.node));
             Data::Native(Box::new(NativeData::new(payload, element.len, reader)))
         }
     };
@@ -90,7 +103,7 @@ fn make_element(
         timestamp_ns: element.timestamp_ns,
         content_type: element.content_name(),
         attributes,
-        context: Some(node_context.context.clone_ref(py)),
+        context: node_context.map(|context| context.context.clone_ref(py)),
     }
 }
 

@@ -94,6 +94,23 @@ pub struct EdgePlan {
     low_watermark: f64,
 }
 
+/// The ends of an edge: source and port, target, input.
+type Ends = (Option<(usize, usize)>, Option<usize>, u16);
+
+impl EdgePlan {
+    pub fn between(&self, (source, target, input): Ends) -> EdgeSpec {
+        EdgeSpec {
+            source,
+            target,
+            input,
+            depth: self.depth,
+            bytes: self.bytes,
+            policy: self.backpressure,
+            low_watermark: self.low_watermark,
+        }
+    }
+}
+
 /// The nodes of a flow, and whether its turns must run attached to Python.
 pub struct Nodes {
     pub nodes: Vec<Node>,
@@ -113,24 +130,9 @@ impl Plan {
     ) -> PyResult<Nodes> {
         let mut nodes = Nodes { nodes: Vec::with_capacity(self.nodes.len()), needs_python: false };
         for (index, (plan, object)) in self.nodes.iter().zip(work).enumerate() {
-            let (worker, is_python) = worker_of(object, plan, || node_context(index))?;
-            // The attributes of dead letters are Python objects.
-            nodes.needs_python |= is_python || plan.on_error.recovery == Recovery::DeadLetter;
-            let acknowledges = match &worker {
-                Worker::Inline(stage) => stage.wants_acknowledgements(),
-                Worker::Offloaded(_) => object.cast::<Port>().is_ok_and(|port| port.get().acknowledges),
-            };
-            nodes.nodes.push(Node {
-                acks: acknowledges.then(Arc::default),
-                is_carrier: object.cast::<NativeStage>().is_ok_and(|native| native.get().is_carrier),
-                recovery: plan.on_error.recovery,
-                retries: plan.on_error.retries,
-                backoff: plan.on_error.backoff(),
-                budget_bytes: plan.max_memory_bytes,
-                port_ids: plan.ports.iter().map(|name| port_id(name)).collect::<PyResult<_>>()?,
-                tells_input: !plan.inputs.is_empty(),
-                ..Node::new(plan.role, worker, plan.ports.len())
-            });
+            let (node, is_python) = make_node(object, plan, || node_context(index))?;
+            nodes.needs_python |= is_python;
+            nodes.nodes.push(node);
         }
         Ok(nodes)
     }
@@ -155,19 +157,39 @@ impl Plan {
         let source = find(&edge.source)?;
         let target = find(&edge.target)?;
         let port = |index: usize| self.nodes[index].ports.iter().position(|port| *port == edge.port);
-        Ok(EdgeSpec {
-            source: match source {
-                None => None,
-                Some(index) => Some((index, port(index).ok_or_else(|| unknown("port", &edge.port))?)),
-            },
-            target,
-            input: target.map_or(0, |index| self.input(index, &edge.input)),
-            depth: edge.depth,
-            bytes: edge.bytes,
-            policy: edge.backpressure,
-            low_watermark: edge.low_watermark,
-        })
+        let source = match source {
+            None => None,
+            Some(index) => Some((index, port(index).ok_or_else(|| unknown("port", &edge.port))?)),
+        };
+        let input = target.map_or(0, |index| self.input(index, &edge.input));
+        Ok(edge.between((source, target, input)))
     }
+}
+
+/// The native node for what a runner returned, and whether it needs Python.
+pub fn make_node(
+    object: &Bound<'_, PyAny>,
+    plan: &NodePlan,
+    node_context: impl FnOnce() -> NodeContext,
+) -> PyResult<(Node, bool)> {
+    let (worker, is_python) = worker_of(object, plan, node_context)?;
+    let acknowledges = match &worker {
+        Worker::Inline(stage) => stage.wants_acknowledgements(),
+        Worker::Offloaded(_) => object.cast::<Port>().is_ok_and(|port| port.get().acknowledges),
+    };
+    let node = Node {
+        acks: acknowledges.then(Arc::default),
+        is_carrier: object.cast::<NativeStage>().is_ok_and(|native| native.get().is_carrier),
+        recovery: plan.on_error.recovery,
+        retries: plan.on_error.retries,
+        backoff: plan.on_error.backoff(),
+        budget_bytes: plan.max_memory_bytes,
+        port_ids: plan.ports.iter().map(|name| port_id(name)).collect::<PyResult<_>>()?,
+        tells_input: !plan.inputs.is_empty(),
+        ..Node::new(plan.role, worker, plan.ports.len())
+    };
+    // The attributes of dead letters are Python objects.
+    Ok((node, is_python || plan.on_error.recovery == Recovery::DeadLetter))
 }
 
 /// The worker for what a runner returned, and whether it needs Python.

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
-use torvyn_log::{Attributes, Bell, EdgeLog, Lane, LogReader, LogWriter, Marks, Receipts, Restore};
-use torvyn_stream::{ErrorKind, Foreign, Stage, StageError};
+use pyo3::types::{PyBytes, PyDict, PyString};
+use torvyn_log::{
+    Attributes, Bell, EdgeLog, Keys, Lane, Limits, LogReader, LogWriter, Marks, Receipts, Restore,
+};
+use torvyn_stream::{Element, ErrorKind, Foreign, Stage, StageError};
 
-use crate::element::convert::{attributes_of, component_error};
+use crate::element::convert::{attributes_of, bare_element, component_error};
 use crate::element::foreign::{foreign, object};
 use crate::interpreter;
 use crate::lock::lock;
@@ -51,8 +53,8 @@ impl PyReceipts {
     }
 }
 
-/// First sequence number, count, Unix time of the newest element, body, receipts.
-type TakenBatch = (u64, u32, i64, Py<PyBytes>, PyReceipts);
+/// First sequence number, count, Unix time of the newest element, body, receipts, key.
+type TakenBatch = (u64, u32, i64, Py<PyBytes>, PyReceipts, Option<Py<PyString>>);
 
 #[pyclass(frozen, module = "torvyn._native", name = "EdgeLog")]
 pub struct PyEdgeLog(Arc<EdgeLog>);
@@ -69,21 +71,33 @@ impl PyEdgeLog {
 
 #[pymethods]
 impl PyEdgeLog {
+    // Arguments of one call in Python.
+    #[allow(clippy::too_many_arguments)]
     #[new]
+    #[pyo3(signature = (bell, next_sequence, buffer_bytes, max_element_bytes, pauses, batch_bytes=None, key=None))]
     fn new(
         bell: &Bound<'_, PyBell>,
         next_sequence: u64,
         buffer_bytes: usize,
         max_element_bytes: usize,
         pauses: bool,
+        batch_bytes: Option<usize>,
+        key: Option<Py<PyAny>>,
     ) -> Self {
         let bell = bell.get().0.clone();
         let codec = Box::new(JsonAttributes);
-        Self(Arc::new(EdgeLog::new(bell, codec, next_sequence, buffer_bytes, max_element_bytes, pauses)))
+        let limits = Limits { buffer_bytes, pauses, max_element_bytes, batch_bytes };
+        let keys = key.map(|function| Box::new(KeyFunction(function)) as Box<dyn Keys>);
+        Self(Arc::new(EdgeLog::new(bell, codec, next_sequence, limits, keys)))
     }
 
     fn set_offset(&self, offset_ns: i64) {
         self.0.set_offset_ns(offset_ns);
+    }
+
+    /// Whether a writer with a full buffer pauses.
+    fn set_pauses(&self, pauses: bool) {
+        self.0.set_pauses(pauses);
     }
 
     /// The wall clock was set: later elements are written with this offset.
@@ -95,7 +109,9 @@ impl PyEdgeLog {
     fn take(&self, py: Python<'_>) -> Option<TakenBatch> {
         let batch = self.0.take()?;
         let body = PyBytes::new(py, &batch.body).unbind();
-        Some((batch.first, batch.count, batch.newest_ns, body, PyReceipts(Mutex::new(batch.receipts))))
+        let receipts = PyReceipts(Mutex::new(batch.receipts));
+        let key = batch.key.map(|key| PyString::new(py, &key).unbind());
+        Some((batch.first, batch.count, batch.newest_ns, body, receipts, key))
     }
 
     fn fail(&self, message: String) {
@@ -160,6 +176,21 @@ impl PyEdgeLog {
 
     fn take_emitted(&self) -> Vec<(u64, u64)> {
         self.0.take_emitted()
+    }
+}
+
+/// Calls a function of Python with each element.
+struct KeyFunction(Py<PyAny>);
+
+impl Keys for KeyFunction {
+    fn key_of(&self, element: &Element) -> Result<Arc<str>, StageError> {
+        Python::attach(|py| {
+            let read = || -> PyResult<Arc<str>> {
+                let made = bare_element(py, Symbols::get(py)?, element)?;
+                Ok(self.0.bind(py).call1((made,))?.extract::<&str>()?.into())
+            };
+            read().map_err(|error| component_error(py, error))
+        })
     }
 }
 

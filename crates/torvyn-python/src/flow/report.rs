@@ -49,7 +49,7 @@ macro_rules! set_counters {
 
 pub fn statistics_dict<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<Bound<'py, PyDict>> {
     let nodes = PyList::empty(py);
-    for counters in &shared.nodes {
+    for counters in shared.nodes.iter() {
         let node = PyDict::new(py);
         let ledger = &counters.ledger;
         set_counters!(py, node, {
@@ -84,7 +84,7 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<B
         nodes.append(node)?;
     }
     let edges = PyList::empty(py);
-    for counters in &shared.edges {
+    for counters in shared.edges.iter() {
         let edge = PyDict::new(py);
         set_counters!(py, edge, {
             "entered": counters.entered.get(),

@@ -39,6 +39,12 @@ pub struct SwapOrder {
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct RetiredStage(Mutex<Option<Replacement>>);
 
+impl RetiredStage {
+    pub fn new(stage: Replacement) -> Self {
+        Self(Mutex::new(Some(stage)))
+    }
+}
+
 #[pymethods]
 impl RetiredStage {
     /// Stops its worker, or closes it: a guest's instance returns to its component.
@@ -120,7 +126,7 @@ fn tell(
     let told = match outcome {
         Ok(done) => {
             let failure = done.failure.map(|error| exception(py, error));
-            let old = Bound::new(py, RetiredStage(Mutex::new(Some(done.old))));
+            let old = Bound::new(py, RetiredStage::new(done.old));
             old.and_then(|old| exchanged.bind(py).call1((old, done.pause_ns, failure)))
         }
         Err(Refusal::Ended) => refused.bind(py).call1(("ended", "", None::<PyErr>)),

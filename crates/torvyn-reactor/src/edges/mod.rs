@@ -33,7 +33,7 @@ pub struct Edge {
 }
 
 pub struct Edges {
-    pub list: Box<[Edge]>,
+    pub list: Vec<Edge>,
     /// Whether a source asks for acknowledgements.
     pub tracks: bool,
     pub shared: Arc<SharedState>,
@@ -152,7 +152,7 @@ impl Edges {
 
     /// Publishes this turn's counters.
     pub fn publish(&self) {
-        for (edge, counters) in self.list.iter().zip(&self.shared.edges) {
+        for (edge, counters) in self.list.iter().zip(self.shared.edges.iter()) {
             edge.queue.publish(counters);
         }
     }

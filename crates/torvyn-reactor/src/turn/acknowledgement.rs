@@ -120,7 +120,7 @@ impl Core {
     }
 
     /// Tells every source how many more of its elements are settled.
-    pub(super) fn deliver_acknowledgements(&mut self) {
+    pub(crate) fn deliver_acknowledgements(&mut self) {
         for node in &mut self.nodes {
             let Some(acks) = &node.acks else { continue };
             match &mut node.worker {

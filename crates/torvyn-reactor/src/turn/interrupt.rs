@@ -12,8 +12,9 @@ impl Core {
     pub(crate) fn interrupt_after(&mut self, index: usize) -> Result<(), Failure> {
         let mut reached = vec![false; self.nodes.len()];
         reached[index] = true;
-        // Nodes are in topological order: one pass finds everything downstream.
-        for at in index..self.nodes.len() {
+        // Sources come first: one pass finds everything downstream.
+        for place in 0..self.places() {
+            let at = self.node_at(place);
             if reached[at] {
                 for &edge in self.nodes[at].ports.iter().flatten() {
                     if let Some(target) = self.edges.list[usize::from(edge)].target {

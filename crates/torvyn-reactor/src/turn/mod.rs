@@ -60,7 +60,7 @@ impl Core {
     /// Publishes this turn's counters.
     pub(crate) fn publish(&self) {
         self.edges.publish();
-        for (node, counters) in self.nodes.iter().zip(&self.edges.shared.nodes) {
+        for (node, counters) in self.nodes.iter().zip(self.edges.shared.nodes.iter()) {
             counters.unread.set(node.unread());
             // What a node has sent and no queue had capacity for counts as on its way to the edge.
             for (edge, _) in &node.backlog {
@@ -135,7 +135,8 @@ impl Core {
     }
 
     fn clear_leftovers(&mut self) -> Result<(), Failure> {
-        for index in (0..self.nodes.len()).rev() {
+        for place in (0..self.places()).rev() {
+            let index = self.node_at(place);
             let node = &self.nodes[index];
             if node.role != Role::Source && (!node.backlog.is_empty() || self.edges.has_input(node)) {
                 self.run(index)?;
@@ -147,8 +148,8 @@ impl Core {
     /// Runs every node once, sources first. The work of a sweep is that of its busiest node.
     fn sweep(&mut self) -> Result<usize, Failure> {
         let mut most = 0;
-        for index in 0..self.nodes.len() {
-            most = most.max(self.run(index)?);
+        for place in 0..self.places() {
+            most = most.max(self.run(self.node_at(place))?);
         }
         Ok(most)
     }

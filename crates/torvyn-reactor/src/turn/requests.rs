@@ -1,4 +1,4 @@
-//! Requests to a running flow: cancel, drain, interrupt, wake, resume, swap.
+//! Requests to a running flow: cancel, drain, interrupt, wake, resume, swap, a new graph.
 
 use crate::core::Core;
 use crate::shared_state::{Failure, node_request, request};
@@ -18,6 +18,11 @@ impl Core {
         }
         if requests & request::SWAP != 0 && self.swap.is_none() {
             self.swap = self.edges.shared.take_swap();
+        }
+        if requests & request::GRAPH != 0
+            && let Some(change) = self.edges.shared.take_graph_change()
+        {
+            self.change_graph(change);
         }
         if requests & request::INTERRUPT != 0 {
             self.interrupt(|_| true)?;

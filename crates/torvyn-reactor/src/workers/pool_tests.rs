@@ -5,15 +5,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use torvyn_stream::{Call, Element, Emission, End, Outbox, Policy, Pull, Stage, StageError, Step};
+use torvyn_stream::{Call, Element, Emission, End, Outbox, Pull, Stage, StageError, Step};
 
 use super::{Host, Pool};
-use crate::blueprint::{Blueprint, EdgeSpec, Role, Timing};
-use crate::clock::Clock;
+use crate::blueprint::Blueprint;
 use crate::flow::Flow;
 use crate::native_stages::Null;
-use crate::node::{Node, Worker};
-use crate::shared_state::{SharedState, State};
+use crate::shared_state::State;
+use crate::swap::test_flow;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -41,32 +40,8 @@ fn pool(workers: usize) -> (Arc<Pool>, Receiver<Option<usize>>) {
     (Pool::start(workers, Arc::new(host)), reports)
 }
 
-fn flow(source: impl Stage + 'static, is_hosted: bool) -> Arc<Flow> {
-    let node = |role, stage: Box<dyn Stage>, ports| Node::new(role, Worker::Inline(stage), ports);
-    let edge = EdgeSpec {
-        source: Some((0, 0)),
-        target: Some(1),
-        input: 0,
-        depth: 4,
-        bytes: 1 << 20,
-        policy: Policy::Block,
-        low_watermark: 0.5,
-    };
-    let blueprint = Blueprint {
-        nodes: vec![node(Role::Source, Box::new(source), 1), node(Role::Sink, Box::new(Null), 0)],
-        edges: vec![edge],
-        quarter_weight: 4,
-        turn_elements: 8,
-        turn_time_ns: 100_000,
-        drain_timeout_ns: 1_000_000_000,
-        deadline_ns: None,
-        hosted: is_hosted,
-        annotate: None,
-        timing: Timing::Off,
-        on_error: None,
-        checkpoints: None,
-    };
-    Flow::new(blueprint, Arc::new(SharedState::new(2, 1)), Clock::monotonic(1))
+fn flow(source: impl Stage + 'static, hosted: bool) -> Arc<Flow> {
+    test_flow::flow(Blueprint { hosted, turn_time_ns: 100_000, ..test_flow::blueprint(source, Null) })
 }
 
 /// Counts down to zero, and lets a test wait for it.

@@ -91,7 +91,10 @@ def relative(
             resolved.relative_to(root)
         except ValueError:
             message = f"`{file}` is outside the folder of the project"
-            hint = "move it into the folder, because only what is inside is packed"
+            hint = (
+                "only what is inside is packed: move or copy it there; a sandboxed component of "
+                "another project can be packed there with `--component`, and named as `oci:...`"
+            )
             raise ArtifactError("artifact.outside", message, location=place, hint=hint) from None
         found[inside.as_posix()] = file
     return found

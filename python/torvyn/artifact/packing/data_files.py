@@ -18,7 +18,7 @@ from torvyn.manifest.records import FlowRecord, NodeRecord
 def named_files(flow: FlowRecord, folder: Path) -> Iterator[Path]:
     """The files of the project that the configs of a flow's nodes name."""
     for node in _reading_nodes(flow):
-        for text in _texts(_config(node)):
+        for text in texts(_config(node)):
             if is_relative(text) and (folder / text).is_file():
                 yield folder / text
 
@@ -55,15 +55,16 @@ def _config(node: NodeRecord) -> Any:
     return config
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts(value: Any) -> Iterator[str]:
+    """All texts in a value that was JSON or TOML."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for each in value.values():
-            yield from _texts(each)
+            yield from texts(each)
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from _texts(each)
+            yield from texts(each)
 
 
 def _replaced(value: Any, folder: Path, paths: Collection[str]) -> Any:

@@ -13,8 +13,9 @@ def check_lock(
     old: Lock | None, new: Lock, folder: Path, *, is_locked: bool, updates_lock: bool
 ) -> None:
     """Raises unless the lock file may become `new`."""
-    if is_locked and old != new:
-        what = "does not exist" if old is None else "does not match the files of the project"
+    differences = [] if old is None else old.differences(new)
+    if is_locked and (old is None or differences):
+        what = f"does not match {', '.join(differences)}" if differences else "does not exist"
         message = f"the lock file {what}"
         hint = "run `torvyn pack` without `--locked`, and commit torvyn.lock"
         place = Location(str(folder / NAME))

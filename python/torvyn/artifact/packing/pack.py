@@ -114,7 +114,7 @@ def pack(manifest: Manifest, options: PackOptions) -> Packed:
             made = packer.component(options.component, lock)
     tags = options.tags or (manifest.project.version,)
     descriptor = layout.add_manifest(made, *tags)
-    changed = options.component is None and old != lock
+    changed = options.component is None and not options.is_locked and old != lock
     if changed:
         write_file(project.folder / NAME, lock.render().encode())
     return Packed(layout, descriptor, made, tags, changed)

@@ -48,7 +48,9 @@ class PublicKey:
         try:
             key = serialization.load_pem_public_key(pem)
         except (ValueError, UnsupportedAlgorithm):
-            raise _invalid(name, "it is not a public key in a PEM file") from None
+            is_private = b"PRIVATE KEY" in pem
+            hint = f"this is the private key: name {name}.pub" if is_private else ""
+            raise _invalid(name, "it is not a public key in a PEM file", hint) from None
         return cls.of(key, name)
 
     @classmethod
@@ -123,7 +125,10 @@ class SigningKey:
             raise _invalid(name, f"the key {needs} a passphrase", hint) from None
         except (ValueError, UnsupportedAlgorithm):
             wrong = " or the passphrase is wrong" if passphrase is not None else ""
-            raise _invalid(name, f"it is not a private key in a PEM file{wrong}") from None
+            is_public = b"BEGIN PUBLIC KEY" in pem
+            hint = "this is the public key: name the file without `.pub`" if is_public else ""
+            problem = f"it is not a private key in a PEM file{wrong}"
+            raise _invalid(name, problem, hint) from None
         return cls(PublicKey.of(key.public_key(), name), key)
 
     @classmethod
@@ -173,10 +178,18 @@ def _create(path: Path, data: bytes, mode: int) -> None:
         hint = "choose another name; a key that was replaced can sign nothing again"
         raise ArtifactError("artifact.key-exists", f"{path} exists", hint=hint) from None
     except OSError as error:
-        message = f"cannot write {path}: {error.strerror}"
-        raise MissingError("artifact.key-unwritable", message) from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+        raise _unwritable(path, error) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        path.unlink()
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> MissingError:
+    message = f"cannot write {path}: {error.strerror}"
+    return MissingError("artifact.key-unwritable", message)
 
 
 def _read(path: Path) -> bytes:
@@ -185,7 +198,7 @@ def _read(path: Path) -> bytes:
             return file.read(LIMIT_BYTES)
     except OSError as error:
         message = f"cannot read the key {path}: {error.strerror}"
-        hint = "`torvyn sign --generate-key NAME` makes one"
+        hint = "`torvyn sign --generate-key NAME` makes one, and `NAME.pub` to verify with"
         raise MissingError("artifact.key-missing", message, hint=hint) from None
 
 

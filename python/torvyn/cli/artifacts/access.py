@@ -92,15 +92,21 @@ def fetch_artifact(
 
 
 def prepare_artifact(
-    screen: Screen, reference: str, cache_dir: Path, *, offline: bool, insecure: bool
+    screen: Screen,
+    reference: str,
+    cache_dir: Path,
+    *,
+    offline: bool,
+    insecure: bool,
+    trusted: bool = False,
 ) -> PreparedProject:
     """A project of an artifact, ready to run: fetched, verified and unpacked. The folder of an
-    unpacked artifact is a reference too."""
+    unpacked artifact is a reference too; `trusted` says whether its precompiled code is used."""
     from torvyn.artifact.prepare import is_unpacked, prepare, prepare_project
     from torvyn.artifact.reference import LAYOUT_SCHEME
 
     if not reference.startswith(LAYOUT_SCHEME) and is_unpacked(Path(reference)):
-        return prepare(reference, cache_dir)
+        return prepare(reference, cache_dir, is_trusted=trusted)
     fetched = fetch_artifact(
         screen, reference, offline=offline, insecure=insecure, cache_dir=cache_dir
     )

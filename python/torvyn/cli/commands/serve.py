@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +13,13 @@ import click
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.failures import INTERRUPTED, TERMINATED
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import manifest_path, set_option, setting_pairs
+from torvyn.cli.serving.served_project import DEFAULT, ServedProject
+from torvyn.cli.target import set_option, setting_pairs
 
 if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
-    from torvyn.link import Plan, ProjectLinker
     from torvyn.link.plan import TelemetryPlan
-    from torvyn.manifest import Manifest, Settings
+    from torvyn.manifest import Settings
     from torvyn.transport import ServerSettings
     from torvyn.transport.listener.server import Server
 
@@ -29,8 +27,6 @@ EXAMPLE = """\
 torvyn serve
 torvyn serve --engine scripted --port 9000
 torvyn serve --manifest chat/Torvyn.toml"""
-
-DEFAULT = "Torvyn.toml"
 
 
 @make_command("serve", example=EXAMPLE)
@@ -57,11 +53,16 @@ DEFAULT = "Torvyn.toml"
 @click.option("--tls-cert", metavar="PATH", help="Serve over TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="PATH", help="The private key of the certificate (PEM).")
 @click.option(
+    "--session-store",
+    metavar="PATH|URL",
+    help="Keep stateful streams in this file, or at a broker that several servers share.",
+)
+@click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="The number of processes that share the port. With several, streams cannot be stateful.",
+    help="The number of processes that share the port. Stateful streams then need a broker.",
 )
 @click.option("--worker", metavar="N/COUNT", hidden=True)
 @click.option(
@@ -70,6 +71,14 @@ DEFAULT = "Torvyn.toml"
     is_flag=True,
     help="Allow other machines to connect although the server requires no API key.",
 )
+@click.option(
+    "--artifact",
+    metavar="REFERENCE",
+    help="Serve the flows of an artifact: a layout such as oci:./dist:1.2, oci://..., or the "
+    "folder of an unpacked one.",
+)
+@click.option("--trusted", is_flag=True, hidden=True)
+@click.option("--check", is_flag=True, help="Link the flows and check the settings, then exit.")
 @set_option
 def command(
     screen: Screen,
@@ -78,6 +87,9 @@ def command(
     workers: int,
     worker: str | None,
     is_public: bool,
+    artifact: str | None,
+    trusted: bool,
+    check: bool,
     settings: tuple[str, ...],
     **flags: str | None,
 ) -> int:
@@ -95,35 +107,37 @@ def command(
 
     overrides = setting_pairs(settings)
     overrides |= {f"serve.{name}": value for name, value in flags.items() if value is not None}
-    linker = _linker(manifest, engines, overrides)
-    values, file = linker.settings, linker.manifest
+    project = ServedProject(manifest, engines, overrides, artifact, trusted)
+    linker = project.linker(screen)
+    values, folder = linker.settings, project.written_folder(linker)
     if not linker.problems:
         check_bound(values["serve.host"], is_public, bool(values["serve.keys"]))
-    plans = _plans(linker, engines)
+    plans = project.plans(linker)
     secrets = screen.secrets = frozenset(linker.problems.secrets)
     screen.warn(linker.problems.warnings())
     with show_logs(
         screen.format, screen.log_level, secrets, component_level=screen.component_log_level
     ):
         # Invalid settings are reported before a model is loaded.
-        server = _server_settings(screen, file, values)
+        server = _server_settings(screen, folder, values)
+        if check:
+            return _say_checked(screen, list(plans or engines or ("local",)))
         if worker is not None:
             server = _divided(server, worker)
         elif workers > 1:
             return _serve_workers(screen, workers, server, list(plans or engines or ("local",)))
         services = of_plans(plans) if plans else of_engines(engines or ("local",))
-        telemetry = telemetry_plan(values, Path(file.file).parent)
-        link = partial(_link_again, manifest, engines, overrides) if plans else None
-        return _serve(screen, services, server, telemetry, link)
+        telemetry = telemetry_plan(values, folder)
+        return _serve(screen, services, server, telemetry, project if plans else None)
 
 
-def _server_settings(screen: Screen, file: Manifest, values: Settings) -> ServerSettings:
+def _server_settings(screen: Screen, folder: Path, values: Settings) -> ServerSettings:
     from torvyn.transport import ServerSettings
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
     from torvyn.transport.listener import tls
 
-    settings = ServerSettings.of(values, Path(file.file).parent, secrets=screen.secrets)
+    settings = ServerSettings.of(values, folder, secrets=screen.secrets)
     is_secured = tls.certificate(settings) is not None
     warnings = tls.warnings(settings)
     if settings.keys and not key_file.read(Path(settings.keys)).keys:
@@ -136,41 +150,14 @@ def _server_settings(screen: Screen, file: Manifest, values: Settings) -> Server
     return settings
 
 
-def _linker(manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]) -> ProjectLinker:
-    """The linker of the manifest; of an empty one when no manifest is used."""
-    from torvyn.link import Overrides, ProjectLinker
-    from torvyn.manifest import Manifest
-
-    overrides = Overrides(settings=flags)
-    if manifest is not None or (not engines and Path(DEFAULT).exists()):
-        return ProjectLinker.open(manifest_path(manifest or DEFAULT), overrides)
-    return ProjectLinker(Manifest(), overrides)
-
-
-def _plans(linker: ProjectLinker, engines: tuple[str, ...]) -> dict[str, Plan]:
-    """The plans to serve; none when engines are served instead."""
-    from torvyn.transport.services import served_plans
-
-    if engines or not linker.manifest.flows:
-        linker.raise_problems()
-        return {}
-    return served_plans(linker)
-
-
-def _link_again(
-    manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]
-) -> dict[str, Plan]:
-    """The plans to serve, from the files as they are now."""
-    return _plans(_linker(manifest, engines, flags), engines)
-
-
 def _serve(
     screen: Screen,
     services: dict[str, Service],
     settings: ServerSettings,
     telemetry: TelemetryPlan | None,
-    link: Callable[[], dict[str, Plan]] | None,
+    project: ServedProject | None,
 ) -> int:
+    from torvyn.cli.serving.served_exchange import supervised
     from torvyn.observe.telemetry import make_tracer
     from torvyn.transport import app, serve
 
@@ -178,13 +165,16 @@ def _serve(
     try:
         tracer = make_tracer(telemetry)
         application = app(services, settings, tracer)
-        application.link_flows = link
-        application.sessions.open()
-        number = serve(
-            application,
-            lambda server: _say_serving(screen, server, list(services), settings),
-            lambda: _say_ending(screen, len(application.running.calls), settings.shutdown_grace_s),
-        )
+        application.link_flows = None if project is None else project.plans
+        with supervised(application, project, telemetry):
+            application.sessions.open()
+            number = serve(
+                application,
+                lambda server: _say_serving(screen, server, list(services), settings),
+                lambda: _say_ending(
+                    screen, len(application.running.calls), settings.shutdown_grace_s
+                ),
+            )
     finally:
         for service in services.values():
             service.close()
@@ -193,6 +183,15 @@ def _serve(
     if settings.share.is_whole:
         screen.info("[torvyn] Server stopped.")
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
+
+
+def _say_checked(screen: Screen, flows: list[str]) -> int:
+    if screen.is_json:
+        screen.document({"flows": flows})
+    else:
+        names = ", ".join(f"`{name}`" for name in flows)
+        screen.info(f"[torvyn] {names} can be served.")
+    return 0
 
 
 def _divided(settings: ServerSettings, worker: str) -> ServerSettings:

@@ -28,8 +28,14 @@ torvyn top --once --format json"""
     help="How often to refresh the tables.",
 )
 @click.option("--once", is_flag=True, help="Print the tables once; rates are since the start.")
+@click.option(
+    "--check",
+    "is_check",
+    is_flag=True,
+    help="Print only the flows that stand still. The exit code is 1 if there is one, or no flow.",
+)
 @click.option("--pid", type=int, metavar="N", help="Show only the flow of this process.")
-def command(screen: Screen, interval: str, once: bool, pid: int | None) -> int:
+def command(screen: Screen, interval: str, once: bool, is_check: bool, pid: int | None) -> int:
     """Show the running flows, and what each node uses.
 
     Lists the flows of `torvyn run` that you may see, with the elements per second of each node, the
@@ -37,6 +43,8 @@ def command(screen: Screen, interval: str, once: bool, pid: int | None) -> int:
     standard output is not a terminal, the tables are printed once.
     """
     interval_s = duration_s("--interval", interval)
+    if is_check:
+        return _check(screen, _flows(pid))
     if screen.is_json or once or not sys.stdout.isatty():
         return _show_once(screen, pid)
     before: dict[int, dict[str, Any]] = {}
@@ -58,6 +66,18 @@ def _show_once(screen: Screen, pid: int | None) -> int:
     else:
         screen.data(_render(found, {}))
     return 0
+
+
+def _check(screen: Screen, found: list[dict[str, Any]]) -> int:
+    """For the probe of a container."""
+    from torvyn.reactor.health import FAILED
+
+    failed = [each for each in found if each["health"]["state"] in FAILED]
+    if screen.is_json:
+        screen.document({"flows": failed})
+    elif failed or not found:
+        screen.data(_render(failed, {}))
+    return 1 if failed or not found else 0
 
 
 def _flows(pid: int | None) -> list[dict[str, Any]]:

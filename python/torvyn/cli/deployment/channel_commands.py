@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torvyn.cli.artifacts.access import insecure_option
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.command_group import command_group
 from torvyn.cli.deployment.options import threshold_option
@@ -171,7 +172,8 @@ def rotate(
 )
 @file_argument
 @click.argument("target", metavar="REFERENCE")
-def push(screen: Screen, file: str, target: str) -> int:
+@insecure_option
+def push(screen: Screen, file: str, target: str, insecure: bool) -> int:
     """Publish a channel to a registry, under a tag that moves.
 
     Publish its artifacts to the same repository first: `torvyn publish`.
@@ -182,7 +184,7 @@ def push(screen: Screen, file: str, target: str) -> int:
 
     data = _read_bytes(Path(file))
     document = ChannelDocument.parse(_read(Path(file)).document.payload)
-    push_channel(data, Reference.parse(target))
+    push_channel(data, Reference.parse(target), is_insecure=insecure)
     return _show(screen, document, f"is published as {target}")
 
 

@@ -13,6 +13,7 @@ from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment
+    from torvyn.edge.generations.settings import DeploymentSettings
     from torvyn.link import ProjectLinker
 
 _EXCHANGE_S: Final = 15.0
@@ -28,8 +29,15 @@ def plan_deployment(
     current = deployment.state().current
     if current is None:
         raise no_generation(deployment.name)
-    linker, flow = _linker(deployment, current)
-    plan = linker.plan(flow)
+    linker, settings = _linker(deployment, current)
+    if settings.command == "serve":
+        from torvyn.transport.services import served_plans
+
+        plan = next(iter(served_plans(linker).values()))
+        stop_s = linker.settings["serve.shutdown_grace"]
+    else:
+        plan = linker.plan(settings.flow)
+        stop_s = stop_limit_s(plan)
     command = [sys.executable, "-m", "torvyn", "deploy", "run", deployment.name]
     command += ["--root", str(deployment.folder.parent), "--format", "json"]
     fields = unit_fields(options, is_system)
@@ -44,14 +52,14 @@ def plan_deployment(
         tuple(command),
         deployment.data,
         is_system=is_system,
-        stop_s=stop_limit_s(plan) + _EXCHANGE_S,
+        stop_s=stop_s + _EXCHANGE_S,
         systemd_version=systemctl.version(),
         **fields,
     )
     return Installation(unit, plan, linker.manifest.variables)
 
 
-def _linker(deployment: Deployment, number: int) -> tuple[ProjectLinker, str | None]:
+def _linker(deployment: Deployment, number: int) -> tuple[ProjectLinker, DeploymentSettings]:
     from torvyn.artifact.prepare import is_unpacked, prepare
     from torvyn.edge.generations.settings import DeploymentSettings
     from torvyn.link import Overrides, ProjectLinker
@@ -60,4 +68,4 @@ def _linker(deployment: Deployment, number: int) -> tuple[ProjectLinker, str | N
     project = deployment.project(number)
     files = prepare(str(project), Path()).files if is_unpacked(project) else None
     overrides = Overrides(dict(settings.config), dict(settings.settings), packed_files=files)
-    return ProjectLinker.open(project / "Torvyn.toml", overrides), settings.flow
+    return ProjectLinker.open(project / "Torvyn.toml", overrides), settings

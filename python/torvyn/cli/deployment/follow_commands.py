@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torvyn.cli.artifacts.access import insecure_option
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.deployment.options import (
     existing,
@@ -57,6 +58,7 @@ torvyn deploy follow gateway --stop"""
 )
 @click.option("--heartbeat", metavar="URL", help="Post reports to this address.")
 @click.option("--device", metavar="NAME", help="The name of this machine; by default its host.")
+@insecure_option
 @click.option("--stop", is_flag=True, help="Stop following.")
 @root_option
 def follow(screen: Screen, name: str, source: str | None, root: str | None, **options: Any) -> int:
@@ -112,6 +114,7 @@ def _following(
         options["threshold"],
         options["artifact"],
         duration_s("--interval", options["interval"]),
+        options["insecure"],
     )
     return replace(
         settings,

@@ -6,42 +6,49 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from torvyn.edge.generations import Deployment
+    from torvyn.edge.generations import Deployment, GenerationRecord
     from torvyn.edge.generations.settings import DeploymentSettings
 
 _CHECK_S: Final = 300.0
 
 
 def generation_command(
-    command: str,
     deployment: Deployment,
     settings: DeploymentSettings,
-    project: Path,
+    record: GenerationRecord,
     format: str = "json",
+    *,
+    is_check: bool = False,
 ) -> list[str]:
-    """`torvyn run` or `torvyn link` for the project of a generation, with the overrides of its
-    deployment."""
+    """`torvyn run` or `torvyn serve` for the project of a generation, with the overrides of its
+    deployment; or the command that only checks it."""
     from torvyn.artifact.prepare import is_unpacked
 
+    project = deployment.project(record.number)
+    is_served = settings.command == "serve"
+    command = "link" if is_check and not is_served else settings.command
     words = [sys.executable, "-m", "torvyn", command]
-    words += [f"flow.{settings.flow}"] if settings.flow else []
+    words += [f"flow.{settings.flow}"] if settings.flow and not is_served else []
+    words += ["--check"] if is_check and is_served else []
     words += ["--artifact" if is_unpacked(project) else "--manifest", str(project)]
+    words += ["--trusted"] if record.is_trusted else []
     for option, pairs in (("--config", settings.config), ("--set", settings.settings)):
         words += [word for key, value in pairs.items() for word in (option, f"{key}={value}")]
     # Stored elements and checkpoints stay when the generation goes.
     return [*words, "--set", f"runtime.state_dir={deployment.data}", "--format", format]
 
 
-def problem_of(deployment: Deployment, settings: DeploymentSettings, project: Path) -> str | None:
+def problem_of(
+    deployment: Deployment, settings: DeploymentSettings, record: GenerationRecord
+) -> str | None:
     """Why the flow cannot be linked; None if it can. In a process of its own: components run code
     when they are loaded."""
     try:
         done = subprocess.run(
-            generation_command("link", deployment, settings, project),
+            generation_command(deployment, settings, record, is_check=True),
             capture_output=True,
             timeout=_CHECK_S,
             check=False,
@@ -56,4 +63,4 @@ def problem_of(deployment: Deployment, settings: DeploymentSettings, project: Pa
         problems = json.loads(done.stderr)["problems"]
         return "; ".join(each["message"] for each in problems if each["severity"] == "error")
     except (ValueError, KeyError, TypeError):
-        return f"`torvyn link` ended with {done.returncode}"
+        return f"the check ended with {done.returncode}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torvyn.cli.artifacts.access import insecure_option
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.deployment.options import existing, name_argument, root_folder, root_option
 from torvyn.cli.screen import Screen
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 @click.argument("artifact", metavar="ARTIFACT")
 @click.option("--activate", "is_activated", is_flag=True, help="Make it current at once.")
 @click.option("--flow", metavar="NAME", help="The flow to run, if the project has several.")
+@click.option("--serve", "is_served", is_flag=True, help="Serve its flows, as `torvyn serve` does.")
+@insecure_option
 @root_option
 def add(
     screen: Screen,
@@ -26,6 +29,8 @@ def add(
     artifact: str,
     is_activated: bool,
     flow: str | None,
+    is_served: bool,
+    insecure: bool,
     root: str | None,
 ) -> int:
     """Add an artifact as a new generation.
@@ -41,11 +46,13 @@ def add(
     from torvyn.edge.generations.settings import DeploymentSettings
 
     deployment = open_deployment(root_folder(root), name)
-    record, warnings = add_artifact(deployment, artifact)
+    record, warnings = add_artifact(deployment, artifact, is_insecure=insecure)
     screen.warn(warnings)
-    if flow is not None:
+    if flow is not None or is_served:
         settings = DeploymentSettings.read(deployment.settings_file)
-        replace(settings, flow=flow).write(deployment.settings_file)
+        command = "serve" if is_served else settings.command
+        settings = replace(settings, command=command, flow=flow or settings.flow)
+        settings.write(deployment.settings_file)
     state = deployment.activate(record.number) if is_activated else deployment.state()
     if screen.is_json:
         screen.document({"deployment": name, **_fields(record, state)})
@@ -151,6 +158,7 @@ def _deployment_fields(deployment: Deployment) -> dict[str, Any]:
         "generations": [_fields(record, state) for record in records],
         "failed": {digest: failure.reason for digest, failure in state.failed.items()},
         "channel": dict(state.channel) or None,
+        "exchange": dict(state.exchange) or None,
     }
 
 

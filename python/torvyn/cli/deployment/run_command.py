@@ -24,14 +24,24 @@ torvyn deploy run gateway --health-period 5m"""
     metavar="DURATION",
     help="How long a new generation must be healthy before it is good; by default 60s.",
 )
+@click.option(
+    "--exchange",
+    type=click.Choice(("auto", "process")),
+    help="How a new generation replaces the old one: `auto` swaps components where it can, "
+    "`process` always starts a new process. By default as the deployment is set.",
+)
 @root_option
-def run(screen: Screen, name: str, health_period: str | None, root: str | None) -> int:
+def run(
+    screen: Screen, name: str, health_period: str | None, exchange: str | None, root: str | None
+) -> int:
     """Run the current generation of a deployment.
 
-    When another generation becomes current, it is loaded beside the old one; then the old one
-    drains and saves its state, and the new one continues there. A generation that does not start,
-    crashes twice or becomes unhealthy is given up, and the fallback comes back. A deployment that
-    follows a channel looks for new versions meanwhile.
+    When another generation becomes current, it is loaded and checked beside the old one. Then the
+    components that have changed are swapped while the flow runs. What cannot be swapped is
+    exchanged with the process: the old one drains and saves its state, and the new one continues
+    there. The log says which way was taken, and why. A generation that does not start, crashes
+    twice or becomes unhealthy is given up, and the fallback comes back. A deployment that follows a
+    channel looks for new versions meanwhile.
     """
     from torvyn.cli.deployment.companions import companions
     from torvyn.cli.deployment.generation_arguments import generation_command
@@ -45,10 +55,9 @@ def run(screen: Screen, name: str, health_period: str | None, root: str | None) 
     if health_period is not None:
         health_s = duration_s("--health-period", health_period)
     options = RunOptions(
-        command=lambda record: generation_command(
-            "run", deployment, settings, deployment.project(record.number), screen.format
-        ),
-        ask=_ask,
+        command=lambda record: generation_command(deployment, settings, record, screen.format),
+        ask=_ask if settings.command == "run" else _ask_server,
+        exchange=_exchange if (exchange or settings.exchange) == "auto" else None,
         health_s=health_s,
         is_lasting=settings.follow is not None,
     )
@@ -58,6 +67,23 @@ def run(screen: Screen, name: str, health_period: str | None, root: str | None) 
         companions(deployment, settings, deployment_run),
     ):
         return deployment_run.run()
+
+
+def _exchange(pid: int, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    from torvyn.cli.supervision.control_socket import request as send
+    from torvyn.cli.supervision.running_flows import control_socket_of
+
+    return send(control_socket_of(pid), "exchange", **request)
+
+
+def _ask_server(pid: int) -> Mapping[str, Any] | None:
+    from torvyn.cli.supervision.control_socket import request as send
+    from torvyn.cli.supervision.running_flows import control_socket_of
+
+    try:
+        return send(control_socket_of(pid), "status")
+    except (OSError, ValueError):
+        return None
 
 
 def _ask(pid: int) -> Mapping[str, Any] | None:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from torvyn.cli.supervision.unix_server import UnixServer
 from torvyn.errors import TorvynError
 
-if TYPE_CHECKING:
-    from torvyn.cli.supervision.reloader import Reloader
+Command = Callable[[dict[str, Any]], dict[str, Any]]
 
 ENDING: Final = "control"
 _MOST_BYTES: Final = 1 << 20
@@ -25,12 +24,9 @@ class ControlSocket(UnixServer):
     ending = ENDING
     timeout_s = 30.0
 
-    def __init__(self, reloader: Reloader) -> None:
+    def __init__(self, commands: Mapping[str, Command]) -> None:
         super().__init__()
-        self._commands: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "difference": reloader.difference,
-            "reload": reloader.reload,
-        }
+        self._commands: Final = commands
 
     def answer(self, connection: socket.socket) -> None:
         connection.sendall(json.dumps(self._answer(_line(connection))).encode() + b"\n")

@@ -9,25 +9,23 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
+from typing import Final
 
 _TERMINATED: Final = 143
 
 
-def wait_for_start(plan: Plan) -> None:
-    """Reports that the flow is prepared, and waits. Returns at once if nobody supervises."""
-    from torvyn.cli.supervision.unit_options import stop_limit_s
-    from torvyn.edge.running.generation_process import CONTROL, PREPARED, STOP_S
+def wait_for_start(limit_s: float, *, can_overlap: bool = False) -> bool:
+    """Reports that everything is prepared, and waits. Returns at once, and false, if nobody
+    supervises. `limit_s`: how long it takes to stop. `can_overlap`: whether it may start before the
+    process that it replaces has ended."""
+    from torvyn.edge.running.generation_process import CONTROL, OVERLAPS, PREPARED, STOP_S
     from torvyn.machine.systemd_notify import notify
 
     number = os.environ.pop(CONTROL, None)
     if number is None:
-        return
-    limit_s = stop_limit_s(plan)
-    notify(f"{PREPARED}=1", f"{STOP_S}={limit_s:g}")
+        return False
+    overlap = f"{OVERLAPS}={int(can_overlap)}"
+    notify(f"{PREPARED}=1", f"{STOP_S}={limit_s:g}", overlap)
     control = int(number)
     if not os.read(control, 64):
         os._exit(_TERMINATED)
@@ -35,6 +33,7 @@ def wait_for_start(plan: Plan) -> None:
         target=_stop_at_end, args=(control, limit_s), name="torvyn-supervised", daemon=True
     )
     watcher.start()
+    return True
 
 
 def _stop_at_end(control: int, limit_s: float) -> None:

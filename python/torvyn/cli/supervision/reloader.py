@@ -1,23 +1,39 @@
 """Brings a running flow up to date with its files: links it anew, and swaps what has changed.
 
-If the graph of a durable flow has changed, its state is saved at rest, and a new flow continues
-there in the same process. If that one cannot start, the old one does.
+If the graph of a durable flow has changed, the segments that it concerns are exchanged. What only a
+new start can change restarts the flow: its state is saved at rest, and a new flow continues there
+in the same process. If a new graph cannot start, or fails soon, the old one is back.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError, TorvynError
-from torvyn.reactor.swap.plan_difference import PlanDifference, code_digests, compare
+from torvyn.reactor.swap.plan_difference import (
+    NodeChange,
+    PlanDifference,
+    changed_code,
+    code_digests,
+    compare,
+    lost_by_restart,
+    refuse_graph,
+)
+from torvyn.reactor.swap.refusals import NeedsRestart
+from torvyn.reactor.swap.swapper import TRIAL_S
 
 if TYPE_CHECKING:
     from torvyn.link.plan import Plan
     from torvyn.reactor import Flow
+    from torvyn.reactor.swap.swapper import SwapKeywords
+
+logger = logging.getLogger("torvyn.reactor")
 
 Link = Callable[[], "Plan"]
 
@@ -30,22 +46,27 @@ class Reloader:
     """Made when the flow starts, because it remembers the code that was loaded then."""
 
     def __init__(self, flow: Flow, link: Link) -> None:
+        self.link = link
+        """Links the flow anew."""
+        self.lock = threading.Lock()
+        """One change at a time."""
         self._flow = flow
-        self._link = link
         self._code = code_digests(flow.plan)
-        self._lock = threading.Lock()
         self._successor: Plan | None = None
         self._fallback: Plan | None = None
         self._start_error: BaseException | None = None
+        self._trial_until_s = 0.0
+        """Until then a failure of the flow brings its old graph back."""
+        self._code_before = self._code
 
     def difference(self, request: dict[str, Any]) -> dict[str, Any]:
-        with self._lock:
+        with self.lock:
             return self._compare()[0].to_dict()
 
     def reload(self, request: dict[str, Any]) -> dict[str, Any]:
         """Swaps all nodes that have changed, in the order of the flow. `token`: the difference that
         a person has seen."""
-        with self._lock:
+        with self.lock:
             difference, plan = self._compare()
             if request.get("token") not in (None, difference.token):
                 raise FlowError(
@@ -53,26 +74,39 @@ class Reloader:
                     "the files have changed since the difference was shown",
                     hint="run `torvyn reload` again",
                 )
-            if difference.graph:
+            return self.apply(difference, plan, discard_state=bool(request.get("discard_state")))
+
+    @property
+    def running_plan(self) -> Plan:
+        return self._flow.running_plan
+
+    def apply(
+        self, difference: PlanDifference, plan: Plan, **options: Unpack[SwapKeywords]
+    ) -> dict[str, Any]:
+        """Makes the difference, with the lock held. Raises if it cannot be made; an answer with
+        `errors` says which part of it was made."""
+        if difference.graph:
+            if difference.lost is None or not options.get("discard_state"):
                 difference.refuse_graph(self._flow.name)
-                return self._restart(plan)
-            return self._swap(difference, code_digests(plan), bool(request.get("discard_state")))
+            return self._exchange(difference, plan, options)
+        return self._swap(difference.nodes, code_digests(plan), options)
 
     def _compare(self) -> tuple[PlanDifference, Plan]:
-        new = self._link()
-        return compare(self._flow.running_plan, new, self._code, code_digests(new)), new
+        new = self.link()
+        content = changed_code(self._code, code_digests(new))
+        return compare(self.running_plan, new, content, stateful=self._flow.stateful_nodes), new
 
     def _swap(
-        self, difference: PlanDifference, code: dict[str, str], discard_state: bool
+        self, changes: Sequence[NodeChange], code: dict[str, str], options: SwapKeywords
     ) -> dict[str, Any]:
-        for change in difference.nodes:
+        for change in changes:
             if change.refusal is not None:
                 raise change.refusal
         reports: list[dict[str, Any]] = []
-        for change in difference.nodes:
+        for change in changes:
             name = change.node.name
             try:
-                report = self._flow.swap_node(change.node, discard_state=discard_state)
+                report = self._flow.swap_node(change.node, **options)
             except FlowError as error:
                 errors = [each.to_dict() for each in error.diagnostics]
                 return {"swaps": reports, "errors": errors}
@@ -82,6 +116,36 @@ class Reloader:
         return {"swaps": reports}
 
     # A new graph
+
+    def _exchange(
+        self, difference: PlanDifference, plan: Plan, options: SwapKeywords
+    ) -> dict[str, Any]:
+        """Exchanges the segments that have changed. What only a new start can change restarts the
+        flow."""
+        old, fallback = self._flow.running_plan, _with_running_code(self._flow)
+        names = {change.node.name for change in difference.nodes}
+        try:
+            report = self._flow.swap_graph(plan, replaced=names, **options)
+        except NeedsRestart as error:
+            refuse_graph(plan.name, difference.graph, lost_by_restart(old, plan))
+            return {**self._restart(plan), "segments": _restarted(difference, error)}
+        except TorvynError as error:
+            return {"swaps": [], "errors": [each.to_dict() for each in error.diagnostics]}
+        self._fallback, self._code_before = fallback, self._code
+        self._trial_until_s = time.monotonic() + options.get("trial_s", TRIAL_S)
+        left = [each for each in difference.nodes if each.node.name not in report.replaced]
+        self._code, code = self._code_after(plan, left)
+        segments = [each.to_dict() for each in difference.segments]
+        pause_ms = max(report.pauses_ms.values(), default=0.0)
+        return {**self._swap(left, code, options), "segments": segments, "pause_ms": pause_ms}
+
+    def _code_after(
+        self, plan: Plan, left: Sequence[NodeChange]
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """The code that runs while some nodes are still to be swapped, and that of the plan."""
+        code, others = code_digests(plan), {change.node.name for change in left}
+        now = {name: self._code.get(name, "") for name in code if name in others}
+        return {**code, **now}, code
 
     def _restart(self, plan: Plan) -> dict[str, Any]:
         """Saves the state of the flow and has `take_successor` start the new one."""
@@ -104,6 +168,11 @@ class Reloader:
         plan, self._successor = self._successor, None
         if plan is not None:
             return plan
+        if self._flow.state == FlowState.FAILED and time.monotonic() < self._trial_until_s:
+            name = self._flow.name
+            logger.warning("flow `%s` is back at its old graph: the new one failed", name)
+            self._trial_until_s, self._code = 0.0, self._code_before
+            return self._fallback
         if self._fallback is None or _has_started(self._flow) or self._start_error is not None:
             return None
         self._start_error = self._flow.error or RuntimeError("the flow did not start")
@@ -112,6 +181,13 @@ class Reloader:
     def follow(self, flow: Flow) -> None:
         """This flow runs now."""
         self._flow = flow
+
+
+def _restarted(difference: PlanDifference, error: FlowError) -> list[dict[str, Any]]:
+    """All segments of a flow that starts again."""
+    reason = error.diagnostics[0].message
+    kept = [each for each in difference.segments if each.outcome != "removed"]
+    return [{**each.to_dict(), "outcome": "restarted", "reasons": [reason]} for each in kept]
 
 
 def _has_started(flow: Flow) -> bool:

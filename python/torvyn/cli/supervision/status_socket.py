@@ -47,4 +47,12 @@ class StatusSocket(UnixServer):
             "resident_bytes": resident_bytes(),
             "memory_limit_bytes": resources.limits.memory_bytes,
             "statistics": statistics.to_dict(),
+            "returned": self._returned(),
         }
+
+    def _returned(self) -> dict[str, Any] | None:
+        """The last component that took its place again because a new one failed."""
+        found = [report for report in self._flow.swaps if report.is_return]
+        if not found:
+            return None
+        return {"count": len(found), "node": found[-1].node, "error": found[-1].error}

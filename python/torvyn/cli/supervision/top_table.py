@@ -11,6 +11,8 @@ _HEADS: Final = (
     "node", "role", "in/s", "out/s", "errors", "waiting", "queued", "held", "memory", "CPU"
 )  # fmt: skip
 
+_BROKER_HEADS: Final = ("edge", "messages", "stored", "limit", "expired", "refused")
+
 Document = Mapping[str, Any]
 
 
@@ -31,6 +33,8 @@ def render_flow(now: Document, before: Document | None) -> str:
     tables = [table(_HEADS, rows)]
     if connections:
         tables.append(table(CONNECTION_HEADS, connections))
+    if on_broker := [_broker_row(edge) for edge in statistics["edges"] if _is_on_broker(edge)]:
+        tables.append(table(_BROKER_HEADS, on_broker))
     return "\n".join((_head(now, before, elapsed_s) + "\n", *tables))
 
 
@@ -75,4 +79,21 @@ def _row(
         size(node["held_bytes"]),
         f"{size(used)} of {size(node['max_memory_bytes'])}",
         percentage(spent_ns, elapsed_s),
+    )
+
+
+def _is_on_broker(edge: Document) -> bool:
+    return edge["carrier"] == "nats" and bool(edge["stored"])
+
+
+def _broker_row(edge: Document) -> tuple[str, ...]:
+    stored = edge["stored"]
+    is_known = stored["messages"] is not None
+    return (
+        f"{edge['source']}:{edge['port']} -> {edge['target']}",
+        str(stored["messages"]) if is_known else "-",
+        size(stored["bytes"]) if is_known else "-",
+        size(stored["limit_bytes"]),
+        str(stored["expired"]),
+        str(stored["refusals"]),
     )

@@ -90,13 +90,15 @@ class HttpClient:
                 if not connection.is_reused:
                     raise
 
-    async def request_json(self, method: str, path: str) -> Any:
+    async def request_json(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> Any:
         """The JSON body of a response, limited in size and time."""
         import aiohttp
 
         try:
             async with asyncio.timeout(self._connect_s + self._answer_s):
-                response = await self.open(method, path)
+                response = await self.open(method, path, body)
                 async with response:
                     data = await _read_body(response.content)
             return json.loads(data) if data else None

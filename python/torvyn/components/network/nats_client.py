@@ -14,6 +14,7 @@ from torvyn.components.packages import import_package
 from torvyn.components.retry import ON_DISCONNECT, describe
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
+from torvyn.text.redaction import without_credentials
 
 OPTIONS: Final = (
     Option(
@@ -45,8 +46,7 @@ def check_options(spec: Spec, options: dict[str, Any]) -> None:
 
 def render_servers(options: dict[str, Any]) -> str:
     """The URLs without passwords."""
-    parts = [server.rpartition("//") for server in options["servers"]]
-    return ", ".join(f"{scheme}{mark}{rest.rpartition('@')[2]}" for scheme, mark, rest in parts)
+    return without_credentials(",".join(options["servers"]))
 
 
 class NatsClient(ReconnectingClient):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from torvyn.components.connection import Backoff, Connection
 from torvyn.concurrency.background_loop import background_loop
+from torvyn.concurrency.end_task import end_task, is_ending
 
 CLOSE_TIMEOUT_S: Final = 3.0
 
@@ -66,6 +67,8 @@ class ReconnectingClient:
         self._task = asyncio.current_task()
         while True:
             reason = await self.session()
+            if is_ending():
+                return
             self._connection.lost(reason)
             if self._fails:
                 self.failure = reason
@@ -76,5 +79,4 @@ class ReconnectingClient:
     async def _end(self) -> None:
         # It was started before this coroutine, so there is a task.
         assert self._task is not None
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await end_task(self._task)

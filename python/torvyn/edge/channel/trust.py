@@ -20,6 +20,7 @@ from torvyn.artifact.signature.dsse import Envelope
 from torvyn.edge.channel import fields
 from torvyn.edge.channel.document import PAYLOAD_TYPE, ChannelDocument
 from torvyn.edge.channel.publication import KEYS_TYPE, KeyRotation, KeySet, Publication
+from torvyn.edge.channel.release_date import released_s
 from torvyn.edge.failures import (
     expired_channel,
     forked_channel,
@@ -31,8 +32,6 @@ from torvyn.edge.failures import (
 )
 from torvyn.errors import TorvynError
 
-RELEASED_S: Final = fields.time_s({"released": "2026-11-16T00:00:00Z"}, "released")
-"""When this version of torvyn was made: no clock that is right shows an earlier time."""
 MAX_RISE: Final = 2**32
 
 
@@ -51,7 +50,7 @@ class ChannelTrust:
 
     def now_s(self, clock_s: float) -> float:
         """The latest of all times that are known to have passed."""
-        return max(clock_s, RELEASED_S, self.issued_s)
+        return max(clock_s, released_s(), self.issued_s)
 
     def stale_s(self, clock_s: float) -> float:
         """For how long the accepted document has been expired."""

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from torvyn.edge.failures import damaged, disk_failed, no_generation, unknown_generation
-from torvyn.edge.generations.disk import Disk
+from torvyn.edge.generations.disk import Disk, hold, is_in_use
 from torvyn.edge.generations.locking import held_lock
-from torvyn.edge.generations.records import PROJECT, GenerationRecord, manifest_of
+from torvyn.edge.generations.records import PROJECT, Facts, GenerationRecord, manifest_of
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.errors import TorvynError
 
@@ -107,9 +107,7 @@ class Deployment:
         fill: Callable[[Path], object],
         digest: str,
         source: str,
-        *,
-        version: int | None = None,
-        title: str = "",
+        **facts: Unpack[Facts],
     ) -> GenerationRecord:
         """Adds a generation. `fill` creates the folder it is given and writes the project there,
         complete and synced to the disk. The first generation becomes current."""
@@ -121,7 +119,7 @@ class Deployment:
             with self._locked():
                 number = max(self.state().next, *(n + 1 for n in self.records()), 1)
                 added = datetime.now(UTC).isoformat(timespec="seconds")
-                record = GenerationRecord(number, digest, source, added, version, title)
+                record = GenerationRecord(number, digest, source, added, **facts)
                 self._disk.write(made / "generation.json", _json(record.to_dict()))
                 self._disk.move(made, self.path(number))
                 self._apply(lambda state, records: _added(state, record))
@@ -156,10 +154,15 @@ class Deployment:
         with self._locked():
             records = self.records()
             numbers = [n for n in records if records[n].version is not None or not is_of_channel]
-            removed = self.state().removable(numbers, keep)
+            unused = [number for number in numbers if not is_in_use(self.path(number))]
+            removed = self.state().removable(unused, keep)
             for number in removed:
                 self._disk.remove(self.path(number), self._staging)
         return removed
+
+    def hold(self, number: int) -> int:
+        """A descriptor: until it is closed, `collect` leaves the generation alone."""
+        return hold(self.path(number))
 
     def change(self, change: Change) -> DeploymentState:
         """Applies a rule of `DeploymentState`, alone."""

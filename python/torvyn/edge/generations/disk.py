@@ -103,7 +103,7 @@ class Disk:
     def sweep(self, folder: Path) -> None:
         """Removes what crashed processes have left in a staging folder."""
         for left in folder.iterdir():
-            if not _is_in_use(left):
+            if not is_in_use(left):
                 self.step(f"sweep {left.name}")
                 shutil.rmtree(left, ignore_errors=True)
 
@@ -120,7 +120,15 @@ def is_writable(folder: Path) -> bool:
     return True
 
 
-def _is_in_use(folder: Path) -> bool:
+def hold(folder: Path) -> int:
+    """A descriptor: until it is closed, the folder is in use."""
+    with _reported(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def is_in_use(folder: Path) -> bool:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 PROJECT: Final = "project"
 """The folder of the unpacked artifact inside that of a generation."""
+
+
+class Facts(TypedDict, total=False):
+    """What may be known about a new generation; see `GenerationRecord`."""
+
+    version: int | None
+    title: str
+    is_trusted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,8 @@ class GenerationRecord:
     """The version of the channel that named it; None if a person added it."""
     title: str = ""
     """The name and the version of the project."""
+    is_trusted: bool = False
+    """Whether a trusted key has signed it, or it was packed here: its precompiled code is used."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -39,6 +49,7 @@ class GenerationRecord:
             added=str(value["added"]),
             version=None if version is None else int(version),
             title=str(value["title"]),
+            is_trusted=value.get("is_trusted") is True,
         )
 
 

@@ -6,10 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from torvyn.edge.failures import damaged
 from torvyn.edge.generations.disk import Disk
+
+EXCHANGES: Final = ("auto", "process")
+COMMANDS: Final = ("run", "serve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,14 @@ class Following:
     artifact: str = ""
     """Which artifact of the channel; empty if it has only one."""
     interval_s: float = 900.0
+    is_insecure: bool = False
+    """Whether a registry on another machine may have no TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSettings:
+    command: str = "run"
+    """`run`: a flow runs. `serve`: the flows of the project answer requests."""
     flow: str | None = None
     """None if the project has only one."""
     config: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +45,9 @@ class DeploymentSettings:
     """Overrides of settings, as `--set` takes them."""
     health_s: float = 60.0
     """How long a new generation must be healthy."""
+    exchange: str = "auto"
+    """`auto`: components are swapped where that is possible. `process`: the process is exchanged
+    each time."""
     follow: Following | None = None
     heartbeat: str | None = None
     """The URL to which reports are posted."""
@@ -66,6 +76,9 @@ class DeploymentSettings:
         known = {field.name for field in fields(self)}
         if unknown := set(value) - known:
             raise ValueError(f"it has the unknown keys {', '.join(sorted(unknown))}")
+        for key, allowed in (("exchange", EXCHANGES), ("command", COMMANDS)):
+            if value.get(key, allowed[0]) not in allowed:
+                raise ValueError(f"`{key}` is none of {', '.join(allowed)}")
         if follow is not None:
             follow = Following(**{**follow, "keys": tuple(follow["keys"])})
         return replace(self, **value, follow=follow)

@@ -42,6 +42,8 @@ class DeploymentState:
     """Versions of the channel before this one are not activated any more."""
     channel: Mapping[str, Any] = field(default_factory=dict)
     """What the deployment knows about its channel: see `torvyn.edge.channel.trust`."""
+    exchange: Mapping[str, Any] = field(default_factory=dict)
+    """The last `ExchangeReport`: see `torvyn.edge.running`."""
 
     # Changes
 
@@ -148,6 +150,7 @@ class DeploymentState:
             "failed": failed,
             "min_version": self.min_version,
             "channel": dict(self.channel),
+            "exchange": dict(self.exchange),
         }
 
     @classmethod
@@ -169,6 +172,7 @@ class DeploymentState:
             failed=failed,
             min_version=int(value["min_version"]),
             channel=dict(value["channel"]),
+            exchange=dict(value.get("exchange", {})),
         )
 
 

@@ -1,7 +1,7 @@
 """`DeploymentRun`: keeps the current generation running, and exchanges it when that changes.
 
 `state.json` says which generation is current. Whoever changes it (a command, an update) needs not
-reach this process: it looks at the file once per second.
+reach this process: it looks at the file four times per second.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from torvyn.concurrency.signals import SignalWaiter
 from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.generations.disk import is_writable
 from torvyn.edge.generations.locking import held_lock
-from torvyn.edge.generations.state import DeploymentState
+from torvyn.edge.running.exchange_report import ExchangeReport, Way
 from torvyn.edge.running.generation_process import GenerationProcess
+from torvyn.edge.running.process_swap import ProcessSwap
+from torvyn.edge.running.processes import Processes, feed_watchdog
 from torvyn.edge.running.run_options import RunOptions
+from torvyn.edge.running.run_records import RunRecords
 from torvyn.edge.running.trial import ErrorCount, Trial
-from torvyn.errors import TorvynError
-from torvyn.machine.systemd_notify import notify, watchdog_interval_s
+from torvyn.machine.systemd_notify import notify
 
 logger = logging.getLogger("torvyn.edge")
 
-_TICK_S: Final = 1.0
+_TICK_S: Final = 0.25
 _FIRST_DELAY_S: Final = 1.0
 _LAST_DELAY_S: Final = 60.0
 _CANNOT_RUN: Final = 2
 """The exit code of a manifest or a component that is wrong: another try would not help."""
-_KEPT: Final = 1
-"""Generations of the channel besides the current one and its fallback."""
 _OWN_END: Final = (0, 143, -signal.SIGTERM)
 
 
@@ -48,15 +48,15 @@ class DeploymentRun:
         self.on_change: Callable[[], None] = lambda: None
         """Called when another generation runs, or one has become good or failed."""
         self._deployment: Final = deployment
+        self._records: Final = RunRecords(deployment)
         self._options: Final = options
         self._process: GenerationProcess | None = None
         self._trial: Trial | None = None
         self._before = ErrorCount()
         self._delay_s = 0.0
         self._signals = SignalWaiter(limit=2)
-        self._lock = -1
-        self._folder = Path()
-        self._is_announced = False
+        self._processes: Processes
+        self._is_announced = self._is_last_try = False
         self._exit_code: int | None = None
 
     # From any thread
@@ -86,11 +86,13 @@ class DeploymentRun:
                 self._deployment.folder / "run.lock",
                 self._options.lock_wait_s,
                 f"runs the deployment `{self._deployment.name}`",
-            ) as self._lock,
+            ) as lock,
             tempfile.TemporaryDirectory(prefix="torvyn-") as folder,
             self._signals,
         ):
-            self._folder = Path(folder)
+            self._processes = Processes(
+                self._deployment, self._options, Path(folder), lock, self._signals, self._pause
+            )
             try:
                 return self._loop()
             except _Stopped:
@@ -98,9 +100,11 @@ class DeploymentRun:
                 return 128 + self._signals.received[0]
             finally:
                 self._end(self._process)
+                self._processes.close()
 
     def _loop(self) -> int:
         while self._exit_code is None:
+            self._processes.sweep()
             if self._process is None:
                 self._boot()
             elif not self._process.is_running:
@@ -119,44 +123,88 @@ class DeploymentRun:
             self._delay_s = _TICK_S
             return
         record = self._deployment.start()
-        process = self._prepare(record)
-        if self._await(process, "is_prepared", self._options.prepare_s):
+        process = self._processes.prepare(record)
+        if self._processes.wait(process, "is_prepared", self._options.prepare_s):
             self._begin(process)
         else:
             self._fail(process, "it could not be prepared")
 
     def _exchange(self, old: GenerationProcess, record: GenerationRecord) -> None:
-        """Prepares the new generation while the old one runs; then stops one and starts the
-        other."""
-        new = self._prepare(record)
-        if not self._await(new, "is_prepared", self._options.prepare_s):
-            self._give_up(record, "it could not be prepared")
-            self._end(new)
+        """Prepares the new generation while the old one runs. Then the old process takes it over,
+        or gives way to the new one."""
+        new: GenerationProcess | None = None
+        # What has run in that process can be loaded.
+        if record.number not in old.generations and (new := self._prepared(record)) is None:
             return
-        self._before = ErrorCount.of(self._options.ask(old.pid))
-        self._end(old)
-        self._process = None
-        if self._deployment.start().number != record.number:
-            # The state has changed meanwhile.
+        # Counted first: a crash on the way is one of the new generation.
+        is_wanted = self._deployment.start().number == record.number
+        try:
+            reason = self._swap(old, record) if is_wanted else None
+        except _Stopped:
             self._end(new)
-            return
-        logger.info("generation %d replaces %d", record.number, old.record.number)
-        self._begin(new)
+            raise
+        if reason is None:
+            self._end(new)
+        elif (new := new or self._prepared(record)) is not None:
+            self._replace(old, new, reason)
 
-    def _begin(self, process: GenerationProcess) -> None:
+    def _swap(self, old: GenerationProcess, record: GenerationRecord) -> str | None:
+        """Brings the process that runs to another generation; returns why that is not possible."""
+        before = self._options.ask(old.pid)
+        swap = ProcessSwap(self._deployment, self._options, old, record)
+        swap.begin(self.wake)
+        while not swap.is_done:
+            self._pause(_TICK_S)
+        self._is_last_try = swap.has_failed
+        if swap.report is None:
+            return swap.refusal
+        self._records.exchanged(swap.report)
+        self._before = ErrorCount.of(before)
+        # A new graph counts from zero.
+        self._observe_from_now(old, None if swap.report.way is Way.GRAPH else before)
+        return None
+
+    def _replace(self, old: GenerationProcess, new: GenerationProcess, reason: str) -> None:
+        self._before = ErrorCount.of(self._options.ask(old.pid))
+        began_s = time.monotonic()
+        if not new.can_overlap:
+            self._end(old)
+            self._process = None
+        if self._begin(new):
+            pause_ms = round((time.monotonic() - began_s) * 1e3, 1)
+            if new.can_overlap:
+                self._processes.retire(old)
+                pause_ms = 0.0
+            number, replaced = new.record.number, old.record.number
+            report = ExchangeReport(number, replaced, Way.PROCESS, reason, pause_ms=pause_ms)
+            self._records.exchanged(report)
+        elif new.can_overlap:
+            # The old one has not been asked to stop.
+            self._process = old
+
+    def _begin(self, process: GenerationProcess) -> bool:
+        """Starts the flow of a prepared process; whether it runs."""
         self._process = process
         process.start()
-        if not self._await(process, "is_ready", self._options.start_s):
+        if not self._processes.wait(process, "is_ready", self._options.start_s):
             if process.exit_code not in _OWN_END:
-                self._fail(process, "its flow did not start")
-            return
-        number = process.record.number
-        logger.info("generation %d runs", number)
-        self.on_change()
-        if self._deployment.state().trying == number:
-            self._trial = Trial(self._options.health_s, time.monotonic(), self._before)
+                self._fail(process, "its flow did not start", is_final=self._is_last_try)
+            return False
+        logger.info("generation %d runs", process.record.number)
+        self._processes.keep_sockets(process)
+        self._observe_from_now(process)
         if not self._is_announced:
             self._is_announced = notify("READY=1")
+        return True
+
+    def _observe_from_now(
+        self, process: GenerationProcess, first: Mapping[str, Any] | None = None
+    ) -> None:
+        self._trial = None
+        if self._deployment.state().trying == process.record.number:
+            now_s = time.monotonic()
+            self._trial = Trial(self._options.health_s, now_s, self._before, first)
+        self.on_change()
 
     def _observe(self, process: GenerationProcess) -> None:
         notify(f"STATUS=generation {process.record.number}, {process.status}")
@@ -167,9 +215,21 @@ class DeploymentRun:
         can_write = not is_over or is_writable(self._deployment.data)
         problem = self._trial.problem(self._options.ask(process.pid), can_write)
         if problem is not None:
-            self._fail(process, problem, is_final=True)
+            self._reject(process, problem)
         elif is_over:
             self._mark_good(process.record)
+
+    def _reject(self, process: GenerationProcess, problem: str) -> None:
+        """The generation fails its trial. If its fallback has run in the same process, that one
+        takes the flow over while it runs; a flow that stands still cannot do that."""
+        assert self._trial is not None
+        fallback = self._deployment.state().previous
+        if fallback not in process.generations or self._trial.is_standing_still:
+            self._fail(process, problem, is_final=True)
+            return
+        logger.error("generation %d failed: %s", process.record.number, problem)
+        self._trial = None
+        self._give_up(process.record, problem)
 
     # Endings
 
@@ -195,77 +255,36 @@ class DeploymentRun:
                 self._exit_code = process.exit_code
         self._end(process)
         self._process = None
-        self._delay_s = min(max(2 * self._delay_s, _FIRST_DELAY_S), _LAST_DELAY_S)
+        if self._deployment.state().current == process.record.number:
+            self._delay_s = min(max(2 * self._delay_s, _FIRST_DELAY_S), _LAST_DELAY_S)
 
     def _give_up(self, record: GenerationRecord, reason: str) -> None:
         self.last_problem = f"generation {record.number}: {reason}"
-        self._change(lambda state: state.give_up(record, reason, state.seen_version))
-        current = self._deployment.state().current
-        if current != record.number:
-            logger.error("generation %d is given up, %s is current", record.number, current)
+        if self._records.give_up(record, reason):
             self.on_change()
             self._delay_s = 0.0
 
     def _mark_good(self, record: GenerationRecord) -> None:
         self._trial = None
         self.last_problem = ""
-        if record.number not in self._deployment.state().good:
-            self._change(lambda state: state.mark_good(record.number, _bar(state, record)))
-            logger.info("generation %d is good", record.number)
-            self._collect()
+        if self._records.mark_good(record):
             self.on_change()
-
-    def _collect(self) -> None:
-        """Updates must not fill the disk. What a person has added is theirs to remove."""
-        try:
-            self._deployment.collect(_KEPT, is_of_channel=True)
-        except TorvynError as error:
-            logger.warning("%s", error.message)
-
-    def _change(self, change: Callable[[DeploymentState], DeploymentState]) -> None:
-        try:
-            self._deployment.change(lambda state, records: change(state))
-        except TorvynError as error:
-            # The flow matters more than the note about it; the next start decides again.
-            logger.error("%s", error.message)
 
     # Processes
 
-    def _prepare(self, record: GenerationRecord) -> GenerationProcess:
-        return GenerationProcess(
-            record,
-            self._options.command(record),
-            self._folder,
-            data=self._deployment.data,
-            stall_s=self._options.stall_s,
-            lock=self._lock,
-            wake=self.wake,
-        )
-
-    def _await(self, process: GenerationProcess, attribute: str, timeout_s: float) -> bool:
-        until_s = time.monotonic() + timeout_s
-        while process.is_running and not getattr(process, attribute):
-            if time.monotonic() > until_s:
-                return False
-            try:
-                self._pause(_TICK_S)
-            except _Stopped:
-                self._end(process)
-                raise
-        return bool(getattr(process, attribute))
+    def _prepared(self, record: GenerationRecord) -> GenerationProcess | None:
+        """A process that waits for its start. A generation that cannot be prepared is given up."""
+        process = self._processes.prepare(record)
+        if self._processes.wait(process, "is_prepared", self._options.prepare_s):
+            return process
+        self._give_up(record, "it could not be prepared")
+        self._end(process)
+        return None
 
     def _end(self, process: GenerationProcess | None) -> None:
-        """Lets the flow drain and save its state; not for longer than that takes."""
-        if process is None:
-            return
-        if process is self._process:
+        if process is not None and process is self._process:
             self._trial = None
-        process.stop()
-        until_s = time.monotonic() + process.stop_s
-        while process.is_running and time.monotonic() < until_s:
-            self._signals.wait(time.monotonic() + 0.1)
-            self._feed_watchdog()
-        process.close()
+        self._processes.end(process)
 
     def _other_wanted(self, process: GenerationProcess) -> GenerationRecord | None:
         """The current generation, if it is not the one that runs."""
@@ -276,17 +295,6 @@ class DeploymentRun:
 
     def _pause(self, seconds: float) -> None:
         self._signals.wait(time.monotonic() + seconds)
-        self._feed_watchdog()
+        feed_watchdog()
         if self._signals.received:
             raise _Stopped
-
-    def _feed_watchdog(self) -> None:
-        if watchdog_interval_s() is not None:
-            notify("WATCHDOG=1")
-
-
-def _bar(state: DeploymentState, record: GenerationRecord) -> int:
-    """The `min_version` of the channel, once a version that it allows is good."""
-    bar = state.channel.get("min_version", 0)
-    is_allowed = isinstance(bar, int) and record.version is not None and record.version >= bar
-    return bar if is_allowed else 0

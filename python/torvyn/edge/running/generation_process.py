@@ -6,20 +6,23 @@ started it is gone, a pipe closes and it stops, so that no generation runs witho
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from torvyn.edge.generations.records import GenerationRecord
+from torvyn.transport.listener.handed_sockets import VARIABLE as SOCKETS
 
 PREPARED: Final = "X_TORVYN_PREPARED"
 STOP_S: Final = "X_TORVYN_STOP_S"
+OVERLAPS: Final = "X_TORVYN_OVERLAPS"
 CONTROL: Final = "X_TORVYN_CONTROL_FD"
 START: Final = b"start\n"
 
@@ -39,9 +42,17 @@ class GenerationProcess:
         stall_s: float,
         lock: int,
         wake: Callable[[], None],
+        sockets: Mapping[str, int],
     ) -> None:
-        self.record: Final = record
-        self.is_prepared = self.is_ready = self.is_stalled = False
+        """`sockets`: listening sockets of the process before, as descriptors, by name."""
+        self.record = record
+        self.generations = {record.number}
+        """Those that have run in it."""
+        self.holds: dict[int, int] = {}
+        """Locks of the generations that it uses, as descriptors, by number."""
+        self.is_prepared = self.is_ready = self.is_stalled = self.can_overlap = False
+        self.sockets: dict[str, int] = {}
+        """Those on which it listens, as descriptors."""
         self.status = ""
         self.stop_s = _DEFAULT_STOP_S
         self.exit_code: int | None = None
@@ -55,6 +66,7 @@ class GenerationProcess:
         environ |= {
             "WATCHDOG_USEC": str(round(stall_s * 1e6)),
             "PYTHONDONTWRITEBYTECODE": "1",
+            SOCKETS: json.dumps(dict(sockets)),
         }
         environ.pop("WATCHDOG_PID", None)
         try:
@@ -63,7 +75,7 @@ class GenerationProcess:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                pass_fds=(control, lock),
+                pass_fds=(control, lock, *sockets.values()),
                 env=environ,
                 # Relative paths of what it writes are relative to what outlives it.
                 cwd=data,
@@ -81,6 +93,13 @@ class GenerationProcess:
     @property
     def is_running(self) -> bool:
         return self.exit_code is None
+
+    def hold(self, holds: dict[int, int]) -> None:
+        """From now on it uses only these generations."""
+        released, self.holds = self.holds, holds
+        for number, descriptor in released.items():
+            if holds.get(number) != descriptor:
+                os.close(descriptor)
 
     def start(self) -> None:
         """Lets the prepared process run its flow."""
@@ -104,6 +123,7 @@ class GenerationProcess:
         self.kill()
         self._process.wait()
         os.close(self._control)
+        self.hold({})
         with suppress(OSError):
             self._inbox.shutdown(socket.SHUT_RDWR)
         self._inbox.close()
@@ -116,21 +136,24 @@ class GenerationProcess:
     def _listen(self) -> None:
         while True:
             try:
-                message = self._inbox.recv(4096)
+                message, descriptors, _, _ = socket.recv_fds(self._inbox, 4096, 1)
             except OSError:
                 return
             if not message:
                 return
-            self._receive(dict(_assignments(message)))
+            self._receive(dict(_assignments(message)), descriptors)
             self._wake()
 
-    def _receive(self, fields: dict[str, str]) -> None:
+    def _receive(self, fields: dict[str, str], descriptors: list[int]) -> None:
+        for descriptor in descriptors:
+            self.sockets[fields.get("FDNAME", "")] = descriptor
         self.status = fields.get("STATUS", self.status)
         self.is_ready |= fields.get("READY") == "1"
         self.is_stalled = fields.get("WATCHDOG", "") == "trigger"
         if PREPARED in fields:
             with suppress(ValueError):
                 self.stop_s = float(fields.get(STOP_S, _DEFAULT_STOP_S))
+            self.can_overlap = fields.get(OVERLAPS) == "1"
             self.is_prepared = True
 
 

@@ -15,6 +15,9 @@ class RunOptions:
     """The command line of the process of a generation."""
     ask: Callable[[int], Mapping[str, Any] | None]
     """The status of the flow in a process."""
+    exchange: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Asks a process to bring its flow to another generation; returns its answer, or raises
+    `OSError` or `ValueError`. None: the process is always exchanged."""
     health_s: float = 60.0
     stall_s: float = 60.0
     prepare_s: float = 300.0

@@ -31,6 +31,10 @@ class ErrorCount:
         received = sum(_count(node, "received") for node in nodes)
         return cls(received, sum(_count(node, "errors") for node in nodes))
 
+    def since(self, earlier: ErrorCount) -> ErrorCount:
+        """What was counted after that."""
+        return ErrorCount(self.received - earlier.received, self.errors - earlier.errors)
+
     @property
     def share(self) -> float:
         return self.errors / max(self.received, 1)
@@ -44,20 +48,34 @@ class ErrorCount:
 class Trial:
     """One period of observation."""
 
-    def __init__(self, period_s: float, began_s: float, before: ErrorCount) -> None:
-        self.number_of_checks = 0
+    def __init__(
+        self,
+        period_s: float,
+        began_s: float,
+        before: ErrorCount,
+        first: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`before`: the errors of the old generation. `first`: the status at the beginning, if the
+        same process goes on counting."""
+        self.is_standing_still = False
+        """Whether the last check found a flow that does not move."""
         self._ends_s: Final = began_s + period_s
         self._before: Final = before
+        self._first: Final = ErrorCount.of(first)
+        self._returned: Final = _table(first or {}, "returned")
 
     def problem(self, status: Mapping[str, Any] | None, is_writable: bool) -> str | None:
         """Why the generation fails its trial; None if it does not, as far as is known."""
-        self.number_of_checks += 1
         if not is_writable:
             return "its data folder cannot be written to"
         health = _table(status or {}, "health")
-        if health.get("state") in _UNHEALTHY:
+        self.is_standing_still = health.get("state") in _UNHEALTHY
+        if self.is_standing_still:
             return f"its flow is {health['state']}: {health.get('reason', '')}"
-        count = ErrorCount.of(status)
+        returned = _table(status or {}, "returned")
+        if returned and returned != self._returned:
+            return f"node `{returned.get('node')}` failed: {returned.get('error')}"
+        count = ErrorCount.of(status).since(self._first)
         if count.is_worse_than(self._before):
             return (
                 f"{count.errors} of {count.received} calls failed; "

@@ -29,7 +29,9 @@ Result = TypeVar("Result")
 
 
 class RegistrySource:
-    def __init__(self, source: str, limits: FetchLimits) -> None:
+    def __init__(self, source: str, limits: FetchLimits, *, is_insecure: bool = False) -> None:
+        """`is_insecure` allows HTTP for a host that is not this machine."""
+        self._is_insecure: Final = is_insecure
         self._reference: Final = Reference.parse(source)
         self._limits: Final = Limits(
             silence_s=limits.silence_s, least_bytes_per_s=round(limits.min_bytes_per_s)
@@ -75,7 +77,9 @@ class RegistrySource:
 
     def _run(self, work: Callable[[Registry], Awaitable[Result]]) -> Result:
         async def connected() -> Result:
-            async with Connection(self._reference.host, limits=self._limits) as connection:
+            async with Connection(
+                self._reference.host, limits=self._limits, is_insecure=self._is_insecure
+            ) as connection:
                 async with asyncio.timeout(self._total_s):
                     return await work(Registry(connection, self._reference.repository))
 
@@ -88,10 +92,11 @@ class RegistrySource:
             raise unreachable(str(self._reference), error.message) from error
 
 
-def push_channel(data: bytes, target: Reference) -> None:
+def push_channel(data: bytes, target: Reference, *, is_insecure: bool = False) -> None:
     """Publishes a channel as an artifact with one layer. Its tag moves to the new one."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout.create(Path(folder))
         layer = layout.add(PAYLOAD_TYPE, data, {TITLE: "channel.json"})
         descriptor = layout.add_manifest(ImageManifest(ARTIFACT_TYPE, (layer,)))
-        run_apart(publish(layout, descriptor, target, PublishOptions(may_replace=True)))
+        options = PublishOptions(may_replace=True, is_insecure=is_insecure)
+        run_apart(publish(layout, descriptor, target, options))

@@ -103,13 +103,16 @@ def blob_path(digest: Digest) -> str:
     return f"blobs/sha256/{digest.removeprefix('sha256:')}"
 
 
-def open_source(source: str, limits: FetchLimits | None = None) -> ChannelSource:
-    """The source that a person named."""
+def open_source(
+    source: str, limits: FetchLimits | None = None, *, is_insecure: bool = False
+) -> ChannelSource:
+    """The source that a person named. `is_insecure`: a registry on another machine may have no
+    TLS."""
     limits = limits or FetchLimits()
     if source.startswith(SCHEME):
         from torvyn.edge.update.registry_source import RegistrySource
 
-        return RegistrySource(source, limits)
+        return RegistrySource(source, limits, is_insecure=is_insecure)
     if source.startswith(("http://", "https://")):
         from torvyn.edge.update.web_source import WebSource
 

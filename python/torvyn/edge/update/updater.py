@@ -27,8 +27,8 @@ from torvyn.edge.update.source import ChannelSource, Progress, open_source
 
 logger = logging.getLogger("torvyn.edge")
 
-Check = Callable[[Path], str | None]
-"""Takes the folder of a project; returns what is wrong with it, or None."""
+Check = Callable[[GenerationRecord], str | None]
+"""Takes a generation; returns what is wrong with it, or None."""
 
 
 class UpdateState(TextEnum):
@@ -65,7 +65,7 @@ class Updater:
         self._follow: Final = follow
         self._check: Final = check
         self._torvyn: Final = torvyn_version
-        self._source: Final = source or open_source(follow.source)
+        self._source: Final = source or open_source(follow.source, is_insecure=follow.is_insecure)
         self._clock: Final = clock
 
     def trust(self) -> ChannelTrust:
@@ -107,7 +107,7 @@ class Updater:
         self, document: ChannelDocument, entry: ArtifactEntry, progress: Progress
     ) -> UpdateResult:
         record = self._added(document, entry, progress)
-        problem = self._check(self._deployment.project(record.number))
+        problem = self._check(record)
         if problem is not None:
             version = document.version
             self._deployment.change(lambda state, records: state.give_up(record, problem, version))
@@ -128,7 +128,8 @@ class Updater:
         earlier = [deployment.project(number) for number in reversed(deployment.records())]
         layout, descriptor = download(self._source, entry, folder, earlier, progress)
         source = f"{self._follow.source} version {version}"
-        record = add_from_layout(deployment, layout, descriptor, source, version)
+        # The keys that this machine trusts have signed the digest.
+        record = add_from_layout(deployment, layout, descriptor, source, version, is_trusted=True)
         discard(folder)
         return record
 

@@ -21,5 +21,6 @@ engine_run       one request on an engine
 offloaded_flows  how pieces travel when flows have async or threaded stages
 outcome          how a run ends: the last pieces, the error
 push             sends while the engine waits
+replay           what of an answer that is generated again is new
 response         steps to pieces
 """

@@ -2,6 +2,7 @@
 
 source               an engine as a source
 processor            an engine as a processor
+answer_state         how much of an answer was taken, to continue it after a crash
 processors           one processor class per engine
 source_request       `request`
 source_scripted      `engine:scripted`
@@ -9,4 +10,5 @@ source_openai        `engine:openai`
 source_local         `engine:local`
 source_transformers  `engine:transformers`
 source_mlc           `engine:mlc`
+source_pool          `engine:pool`
 """

@@ -17,6 +17,7 @@ from torvyn.contract.request_roles import RequestProcessor
 from torvyn.contract.roles import Emissions
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
+from torvyn.engine.nodes.answer_state import AnswerState
 from torvyn.engine.nodes.source import EngineSource, outputs
 from torvyn.engine.prompt.prompt import Prompt
 from torvyn.engine.request import Request, options_of
@@ -50,6 +51,9 @@ class EngineProcessor(RequestProcessor):
         self._defaults = dict(options or {})
         self._generation: Generation | None = None
         self._is_drained = False
+        self._state = AnswerState()
+        self._can_continue = False
+        self._taken = 0
 
     def __init_subclass__(cls) -> None:
         cls.spec = cls.source_type.spec
@@ -80,18 +84,34 @@ class EngineProcessor(RequestProcessor):
         async for element in elements:
             prompt.add(element)
         request = prompt.request() if self._is_whole() else None
+        if self._state.earlier_end is not None:
+            yield self._state.earlier_end
+            return
         if request is None:
             yield self._blocked()
             return
         assert self._engine is not None
+        self._can_continue = self._engine.can_repeat(request)
+        rest = self._state.begin(self._engine, request)
         self._generation = generation = self._engine.generate(request)
         if self._is_drained:
             generation.stop()
-        async with contextlib.aclosing(outputs(generation)) as stream:
+        state = self._state if self.is_saved else None
+        async with contextlib.aclosing(outputs(generation, state, rest)) as stream:
             async for output in stream:
                 yield output
 
+    def snapshot(self) -> dict[str, Any]:
+        taken, self._taken = self.emitted - self._taken, self.emitted
+        self._state.take(taken)
+        return self._state.save()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._state.restore(state)
+
     def drain(self) -> None:
+        if self.is_saved and self._can_continue:
+            return  # the next run continues the answer
         self._is_drained = True
         if self._generation is not None:
             self._generation.stop()

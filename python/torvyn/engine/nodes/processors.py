@@ -9,6 +9,7 @@ from torvyn.engine.nodes.processor import EngineProcessor
 from torvyn.engine.nodes.source_local import LocalSource
 from torvyn.engine.nodes.source_mlc import MLCSource
 from torvyn.engine.nodes.source_openai import OpenAISource
+from torvyn.engine.nodes.source_pool import PoolSource
 from torvyn.engine.nodes.source_scripted import ScriptedSource
 from torvyn.engine.nodes.source_transformers import TransformersSource
 
@@ -31,3 +32,7 @@ class TransformersProcessor(EngineProcessor):
 
 class MLCProcessor(EngineProcessor):
     source_type = MLCSource
+
+
+class PoolProcessor(EngineProcessor):
+    source_type = PoolSource

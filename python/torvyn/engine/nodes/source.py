@@ -19,10 +19,13 @@ from torvyn.components.spec import Option, Spec
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.sync_reader import SyncReader
 from torvyn.contract import PENDING, End, Output, Source
+from torvyn.contract.request_roles import AnswerNode
 from torvyn.contract.signals import Pending
-from torvyn.engine.delta import Delta
+from torvyn.engine.answer.replay import Rest, generation_lost
+from torvyn.engine.delta import Delta, as_delta
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
+from torvyn.engine.nodes.answer_state import AnswerState
 from torvyn.engine.prompt.prompt_file import read_input
 from torvyn.engine.registry import open as open_engine
 from torvyn.engine.request import Request
@@ -59,7 +62,7 @@ def spec_of(
     return Spec(f"engine:{name}", "source", summary, (*options, *shared), example, "prompt")
 
 
-class EngineSource(Source):
+class EngineSource(Source, AnswerNode):
     """The source over an engine. Subclasses open one from a config.
 
     The engine runs on the loop that drives the flow, or on the background loop.
@@ -74,6 +77,7 @@ class EngineSource(Source):
         self._is_ours = engine is None
         self._request = request
         self._reader: SyncReader[Output | End] | None = None
+        self._state = AnswerState()
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop that drives the flow; None if a thread drives it."""
 
@@ -100,7 +104,21 @@ class EngineSource(Source):
         return open_engine(name, **{key: options[key] for key in names if options[key] is not None})
 
     def pull(self) -> Output | End | Pending | None:
-        return (self._reader or self._start()).poll(PENDING)
+        if self._state.earlier_end is not None:
+            return self._state.earlier_end
+        output = (self._reader or self._start()).poll(PENDING)
+        if self.is_saved and type(output) is Output:
+            self._state.take()
+        return output
+
+    def snapshot(self) -> dict[str, Any]:
+        if not self.is_saved:
+            # Asked by a swap: the new component would begin a second answer.
+            raise generation_lost("its flow does not save it", "set `checkpoint` on the flow")
+        return self._state.save()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._state.restore(state)
 
     def teardown(self) -> None:
         if self._reader is not None:
@@ -112,8 +130,10 @@ class EngineSource(Source):
         assert self._engine is not None
         assert self._request is not None
         loop = self.loop or background_loop()
+        rest = self._state.begin(self._engine, self._request)
         generation = self._engine.generate(self._request)
-        self._reader = SyncReader(outputs(generation), loop, generation.close, self.wake)
+        stream = outputs(generation, self._state if self.is_saved else None, rest)
+        self._reader = SyncReader(stream, loop, generation.close, self.wake)
         return self._reader
 
     def _make_request(self, options: Mapping[str, Any]) -> Request:
@@ -134,16 +154,21 @@ class _Driver:
         yield
 
 
-async def outputs(generation: Generation) -> AsyncGenerator[Output | End, None]:
-    """Deltas as elements, then the end."""
+async def outputs(
+    generation: Generation, state: AnswerState | None, rest: Rest | None
+) -> AsyncGenerator[Output | End, None]:
+    """Deltas as elements, then the end. With `rest`, only what is new."""
     finish, matched_stop = "stop", None
     # Most elements have no attributes of their own; those of a choice share theirs.
     choices = range(generation.request.n)
     shared: list[Mapping[str, Any]] = [{"choice": at, "kind": "text"} for at in choices]
-    async with contextlib.aclosing(aiter(generation)) as deltas:
+    made = aiter(generation) if rest is None else _new_deltas(generation, rest)
+    async with contextlib.aclosing(made) as deltas:
         async for delta in deltas:
             if delta.finish_reason is not None and delta.index == 0:
                 finish, matched_stop = delta.finish_reason, delta.matched_stop
+            if state is not None and (delta.call is not None or delta.text):
+                state.add(delta)
             if delta.call is not None:
                 data = json.dumps(asdict(delta.call), ensure_ascii=False)
                 yield Output(data, content_type="application/json", attributes=_attributes(delta))
@@ -153,7 +178,20 @@ async def outputs(generation: Generation) -> AsyncGenerator[Output | End, None]:
                 yield Output(delta.text, attributes=attributes)
     usage = generation.usage
     counts = {**asdict(usage), "total_tokens": usage.total_tokens}
-    yield End(finish, counts, matched_stop, side=generation.filtered_side)
+    end = End(finish, counts, matched_stop, side=generation.filtered_side)
+    if state is not None:
+        state.add_end(end)
+    yield end
+
+
+async def _new_deltas(generation: Generation, rest: Rest) -> AsyncGenerator[Delta, None]:
+    async with contextlib.aclosing(aiter(generation)) as deltas:
+        async for delta in deltas:
+            new = rest.of(delta)
+            rest.check()
+            if new is not None:
+                yield as_delta(new)
+    rest.check_end()
 
 
 def _attributes(delta: Delta) -> dict[str, Any]:

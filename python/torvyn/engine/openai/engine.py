@@ -11,7 +11,7 @@ import json
 import os
 import random
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from torvyn.engine.engine import Engine
@@ -24,6 +24,9 @@ from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol import traceparent
 from torvyn.protocol.retry_after import retry_after_s
+
+if TYPE_CHECKING:
+    from torvyn.engine.answer.direct_path import DirectPath
 
 DEFAULT_CLIENT: ClientName = "native"
 _FIRST_PAUSE_S: Final = 0.25
@@ -94,11 +97,21 @@ class OpenAI(Engine):
         super().check(request)
         must_be_prompt(request, self._shape.api)
 
-    async def steps(self, request: Request) -> AsyncIterator[Step]:
-        deadline_s = asyncio.get_running_loop().time() + self._first_s
+    def new_answer(self, request: Request) -> UpstreamAnswer:
         limit = self._max_line_bytes
-        answer = UpstreamAnswer(request.n, self._shape.api, self._upstream, limit)
-        path = self._direct_path(request)
+        return UpstreamAnswer(request.n, self._shape.api, self._upstream, limit)
+
+    async def steps(
+        self,
+        request: Request,
+        answer: UpstreamAnswer | None = None,
+        path: DirectPath | None = None,
+    ) -> AsyncIterator[Step]:
+        """An engine that has this one as its member passes the answer, which it may ask how far it
+        has come, and the direct path of its own run."""
+        deadline_s = asyncio.get_running_loop().time() + self._first_s
+        if answer is None:
+            answer, path = self.new_answer(request), self._direct_path(request)
         direct = None if path is None else answer.direct(path, self._idle_s)
         try:
             body = json.dumps(body_of(request, self._shape)).encode()

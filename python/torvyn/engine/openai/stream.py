@@ -44,6 +44,12 @@ class UpstreamAnswer:
         self._upstream = upstream
         self._steps = Steps(choices, upstream)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether some of it has been handed on."""
+        is_direct = self.response is not None and self.response.direct_idle_s is not None
+        return self._steps.has_begun or is_direct
+
     def close(self) -> None:
         """Closes the connection at once. After `[DONE]` it is kept for another request: the end of
         the body is about to arrive."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.concurrency.context_managers import CloseOnExit
 from torvyn.engine.engine import Engine
-from torvyn.engine.generation import Generation
+from torvyn.engine.generation import Generation, load_flows
 from torvyn.engine.nodes.processor import EngineProcessor
 from torvyn.engine.nodes.source import EngineSource
 from torvyn.engine.nodes.source_request import RequestSource
@@ -85,12 +85,18 @@ class Service(CloseOnExit):
 
     def adopt(self, plan: Plan) -> None:
         """Answers that begin from now on go through this version of the flow. Those that have begun
-        keep theirs. Raises if the engine is another one: it is opened only once."""
+        keep theirs. Raises if the engine is another one."""
+        parts = self.check_engine(plan)
+        self._version = _version_of(plan, parts, _source_of(parts.engine, plan))
+
+    def check_engine(self, plan: Plan) -> ServiceParts:
+        """The parts of a new version of the flow. Raises if its engine is another one: an engine
+        is opened only once."""
         parts = service_parts(plan)
         if self._engine_node != parts.engine:
             message = f"the engine of flow `{self.name}` has changed"
             raise FlowError("swap.unfit", message, hint="restart the server")
-        self._version = _version_of(plan, parts, _source_of(parts.engine, plan))
+        return parts
 
     @property
     def deadline_s(self) -> float | None:
@@ -115,6 +121,12 @@ class Service(CloseOnExit):
             prompt_guard=version.prompt_guard,
             **options,
         )
+
+    def prepare(self) -> None:
+        """Loads what the first answer would have to load."""
+        version = self._version
+        if version.make_flow is not None or version.prompt_guard is not None:
+            load_flows()
 
     def close(self) -> None:
         self.engine.close()

@@ -4,7 +4,10 @@ topology      the graph has no cycles, and every node is on a path from a source
 router_ports  every port of a router has an edge or is ignored explicitly
 requests      one `request` leads to one engine
 signatures    a component's methods fit its role
+carriers      what carries the edges of a flow
+segments      the segments that run in this process
 budgets       the limits of a flow as a whole
+places        replicas and resources on a cluster
 keys          a component with a `key` can have one instance per key
 memory        the budgets of a flow fit into the memory of its process
 locks         components match torvyn.lock

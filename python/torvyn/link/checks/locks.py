@@ -62,7 +62,7 @@ def _check_all(
     is_error: bool,
 ) -> None:
     try:
-        is_equal = ComponentFiles.of(record, folder).lock(folder) == locked
+        is_equal = ComponentFiles.of(record, folder).lock(folder).matches(locked)
     except TorvynError:
         return  # a file that is missing, which link reports
     if is_equal:

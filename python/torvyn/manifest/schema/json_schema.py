@@ -90,6 +90,14 @@ def _kind(key: Key) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "string"}}
     if key.kind == "config":
         return {"type": ["string", "object"]}
+    if key.kind == "amounts":
+        return {
+            "type": "object",
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+            "propertyNames": {"minLength": 1},
+        }
+    if key.kind == "place":
+        return _table(tables.PLACE)
     if key.kind == "end":
         return {"anyOf": [{"type": "string", "minLength": 1}, _table(tables.END)]}
     if key.kind == "error":

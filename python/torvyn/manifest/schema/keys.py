@@ -17,7 +17,7 @@ class Key:
     name: str
     kind: str
     """`string`, `name`, `version`, `integer`, `boolean`, `ratio`, `size`, `duration`, `strings`,
-    `config`, `end` or `error`: the type of the value."""
+    `config`, `amounts`, `end`, `error` or `place`: the type of the value."""
     doc: str
     required: bool = False
     default: Any = None

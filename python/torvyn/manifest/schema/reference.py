@@ -8,7 +8,14 @@ from torvyn.manifest.schema import tables
 from torvyn.manifest.schema.keys import Key, Table
 from torvyn.manifest.units import render_duration, render_size
 
-_KINDS = {"end": "string or table", "error": "string or table", "config": "string or table"}
+_KINDS = {
+    "end": "string or table",
+    "error": "string or table",
+    "config": "string or table",
+    "place": "table",
+    "amounts": "table of numbers",
+    "ratio": "number",
+}
 
 
 def reference() -> str:

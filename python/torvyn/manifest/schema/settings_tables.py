@@ -138,6 +138,40 @@ GRANT: Final = Table(
     (Key("capabilities", "strings", "The capabilities that it is granted.", required=True),),
     records.GrantRecord,
 )
+CLUSTER: Final = Table(
+    "[cluster]",
+    "The broker of `nats` edges.",
+    (
+        Key(
+            "nats",
+            "string",
+            "The address of a NATS server with JetStream, or several with commas between them: "
+            "`nats://` or, with TLS, `tls://`.",
+            default="",
+            default_doc="none: `nats` edges are kept on the disk",
+        ),
+        Key(
+            "stream_replicas",
+            "integer",
+            "Servers of the broker that store each element of a `nats` edge, and each frame of a "
+            "session at a broker.",
+            default=1,
+            minimum=1,
+            maximum=5,
+        ),
+        duration(
+            "duplicate_window",
+            "How long the broker itself recognizes elements that are published again.",
+            120.0,
+        ),
+        duration(
+            "start_timeout",
+            "How long a flow waits at its start for a broker that is away.",
+            words="10 s; a part of a flow (`--segment`, Ray, Kubernetes) waits as long as it takes",
+        ),
+    ),
+    records.ClusterRecord,
+)
 SERVE: Final = Table(
     "[serve]",
     "The addresses and limits of `torvyn serve`. `[serve.routes]` gives flows the names that "
@@ -214,8 +248,9 @@ SERVE: Final = Table(
         Key(
             "session_store",
             "string",
-            "The file that stores stateful answers, so that they survive a restart; relative to "
-            "Torvyn.toml.",
+            "The file that stores stateful answers, so that they survive a restart, relative to "
+            "Torvyn.toml; or a broker such as `nats://10.0.0.2:4222`, where several servers share "
+            "them.",
             default="",
             default_doc="none: answers are kept in memory",
         ),

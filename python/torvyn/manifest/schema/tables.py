@@ -10,15 +10,23 @@ from dataclasses import replace
 from typing import Final
 
 from torvyn.contract.enums import BackpressurePolicy, PriorityClass, RecoveryPolicy
+from torvyn.contract.options import PlaceOptions
 from torvyn.contract.roles import INTERFACES
 from torvyn.manifest import records
 from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
-from torvyn.manifest.schema.settings_tables import GRANT, OBSERVABILITY, RUNTIME, SECURITY, SERVE
+from torvyn.manifest.schema.settings_tables import (
+    CLUSTER,
+    GRANT,
+    OBSERVABILITY,
+    RUNTIME,
+    SECURITY,
+    SERVE,
+)
 
 BACKPRESSURE: Final = BackpressurePolicy.texts()
 PRIORITIES: Final = PriorityClass.texts()
 POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
-CARRIERS: Final = ("memory", "disk")
+CARRIERS: Final = ("memory", "disk", "nats")
 ORDERS: Final = ("oldest-first", "live-first")
 RUN_MODES: Final = ("inline", "async", "thread")
 
@@ -233,8 +241,47 @@ NODE: Final = Table(
             "Ports of a router that need no edge. Their elements are counted and dropped.",
             default_doc="none",
         ),
+        Key(
+            "place",
+            "place",
+            "What the group of this node needs on a cluster (see `place`). A group is the nodes "
+            "that no `nats` edge separates; `torvyn link --on ray` shows them.",
+            default_doc="1 replica with 1 CPU",
+        ),
     ),
     records.NodeRecord,
+)
+PLACE: Final = Table(
+    "place",
+    "What a group of nodes needs on a cluster. One process ignores it.",
+    (
+        Key(
+            "replicas",
+            "integer",
+            "Processes that share the keys of the group, or its elements if it keeps no state.",
+            default=1,
+            minimum=1,
+            maximum=1024,
+        ),
+        Key("cpus", "ratio", "CPUs of each replica.", default=1.0, maximum=4096),
+        Key("gpus", "ratio", "GPUs of each replica.", default=0.0, maximum=4096),
+        Key(
+            "memory",
+            "size",
+            "Memory of each replica.",
+            default_doc="none reserved",
+            minimum=1,
+            maximum=2**50,
+        ),
+        Key(
+            "resources",
+            "amounts",
+            "Resources of each replica that you named when you started the cluster: "
+            "`{ camera = 1 }`.",
+            default_doc="none",
+        ),
+    ),
+    PlaceOptions,
 )
 EDGE: Final = Table(
     "[[flow.NAME.edges]]",
@@ -261,17 +308,23 @@ EDGE: Final = Table(
         Key(
             "carrier",
             "string",
-            "Where its elements wait: in memory, or on the disk until the next node has settled "
-            "them, also through a crash.",
+            "Where its elements wait: in memory, or until the next node has settled them, also "
+            "through a crash, on the disk or in a NATS server, which other machines can reach.",
             default="memory",
             choices=CARRIERS,
         ),
         replace(
-            size("max_bytes", "Disk space of a `disk` edge, with all of its files.", 256 * MiB),
+            size(
+                "max_bytes",
+                "Space of a `disk` edge, with all of its files, or `nats` edge.",
+                256 * MiB,
+            ),
             # Below it, the database itself leaves no room for elements.
             minimum=MiB,
         ),
-        duration("max_age", "How old an element on the disk may become.", words="no limit"),
+        duration(
+            "max_age", "How old an element on the disk or the broker may become.", words="no limit"
+        ),
         Key(
             "order",
             "string",
@@ -286,6 +339,15 @@ EDGE: Final = Table(
             minimum=1,
             maximum=10**9,
             default_doc="no limit",
+        ),
+        Key(
+            "max_waiting",
+            "integer",
+            "Batches of one key that may wait on a `nats` edge. With one more, the elements wait "
+            "in front of the edge.",
+            default=256,
+            minimum=1,
+            maximum=10**6,
         ),
     ),
     records.EdgeRecord,
@@ -341,12 +403,13 @@ SETTINGS: Final = {
     "runtime": RUNTIME,
     "observability": OBSERVABILITY,
     "security": SECURITY,
+    "cluster": CLUSTER,
     "serve": SERVE,
 }
 """The tables that flags, the environment and the user's config can override. Grants cannot be
 overridden."""
 TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS, "pack")
 ALL: Final = (
-    *(PROJECT, COMPONENT, FLOW, NODE, EDGE, END, ON_ERROR),
-    *(RUNTIME, OBSERVABILITY, SECURITY, GRANT, SERVE, PACK),
+    *(PROJECT, COMPONENT, FLOW, NODE, PLACE, EDGE, END, ON_ERROR),
+    *(RUNTIME, OBSERVABILITY, SECURITY, GRANT, CLUSTER, SERVE, PACK),
 )

@@ -6,8 +6,12 @@ disk_edge       what one edge has stored, supplied and settled
 supplied_rows   what is settled of the rows that were read back
 committer       makes batches, positions and checkpoints durable together
 carrier_thread  decides what is committed when, and reads the backlog
+outage          what happens while the disk or the broker fails
+carrier_end     commits what is left at the end of a run
 checkpoints     saves and restores the states of components
+exchange        the exchange of segments whose graph has changed
 edge_account    the statistics of a durable edge
+nats            edges that a NATS server carries
 durable_run     all of it, for one run of a flow
 
 A durable edge cuts a flow into segments. What a segment hands over becomes durable together with

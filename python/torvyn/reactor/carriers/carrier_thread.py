@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from torvyn._native import Bell, NativeFlow
-from torvyn.components.connection import Backoff
 from torvyn.durable import Checkpoint, StoreUnavailable
+from torvyn.errors import FlowError
 from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.committer import (
     SETTLE_S,
@@ -26,28 +26,32 @@ from torvyn.reactor.carriers.committer import (
     attempt_all,
     raise_if_failed,
 )
-from torvyn.reactor.carriers.disk_edge import DiskEdge
+from torvyn.reactor.carriers.outage import Outage
 from torvyn.reactor.carriers.wired_plan import WiredPlan
+
+if TYPE_CHECKING:
+    from torvyn.reactor.carriers.exchange.segment_exchange import SegmentExchange
+    from torvyn.reactor.carriers.nats.nats_committer import NatsCommitter
+
+CarriedEdge: TypeAlias = Any
+"""A `DiskEdge`, or an end of a `nats` edge, which has the same methods."""
 
 logger = logging.getLogger("torvyn.durable")
 
 IDLE_S: Final = 0.25
 """The longest time between two looks at what is settled and what has expired."""
-CUT_S: Final = 0.05
-"""The shortest time between two checkpoints, when elements wait for them."""
+EXCHANGE_S: Final = 0.001
+"""How often segments that are to be exchanged are looked at."""
 SOURCE_STATE_S: Final = 5.0
 """How often the states of acknowledged sources are saved."""
-FULL_PAUSE_S: Final = 0.01
-"""How long a full log is left to its reader."""
-FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 5.0
 
 
 class CarrierThread:
     def __init__(
         self,
         wired: WiredPlan,
-        edges: Sequence[DiskEdge],
-        committer: Committer,
+        edges: Sequence[CarriedEdge],
+        committer: Committer | NatsCommitter,
         checkpoints: Checkpoints,
         bell: Bell,
         interval_s: float,
@@ -58,22 +62,33 @@ class CarrierThread:
         self._checkpoints = checkpoints
         self._bell = bell
         self._interval_s = interval_s
-        by_checkpoint = checkpoints.by_checkpoint
-        self._plain = [edge for edge in edges if not by_checkpoint[edge.writer_segment]]
-        """Edges whose batches wait for no checkpoint."""
+        self._find_plain()
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._cuts: dict[int, Cut] = {}
         self._requested: set[int] = set()
         self._last_cut_s: dict[int, float] = {}
         self._last_states: dict[int, Checkpoint] = {}
-        self._backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S)
-        self._retry_at_s = 0.0
-        self._is_degraded = False
+        self._outage = Outage(wired.plan.name)
+        self.exchange: SegmentExchange | None = None
+        """The exchange of segments that is under way."""
+        self.failure: FlowError | None = None
         self.is_final = threading.Event()
+        self.is_abandoned = threading.Event()
+        """Whether nobody waits any more for the end to be stored."""
         self._wants_final = False
         self._final: set[int] = set()
         """The segments that were saved for the last time."""
+
+    def _find_plain(self) -> None:
+        by_checkpoint = self._checkpoints.by_checkpoint
+        self._has_cuts = any(by_checkpoint)
+        self._plain = [
+            edge
+            for edge in self._edges
+            if edge.writer_segment is not None and not by_checkpoint[edge.writer_segment]
+        ]
+        """Edges whose batches wait for no checkpoint."""
 
     def start(self, native: NativeFlow) -> None:
         self._native = native
@@ -81,8 +96,7 @@ class CarrierThread:
         # At once: a source that begins at the end of a file must begin there after a kill, too.
         self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), -math.inf)
         for edge in self._edges:
-            ends = (edge.wired.writer, edge.wired.reader)
-            edge.attach(*(native.node(self._wired.index(end)) for end in ends))
+            edge.attach(native, self._wired)
         self._supply_readers()
         self._bell.ring()
         self._thread = threading.Thread(target=self._run, name="torvyn-carrier", daemon=True)
@@ -91,6 +105,8 @@ class CarrierThread:
     def _run(self) -> None:
         while not self._is_stopping:
             self._bell.wait(self._pause_s())
+            if self._committer.nap_s:
+                time.sleep(self._committer.nap_s)
             while (left_s := self._committer.pause_left_s()) > 0 and not self._is_stopping:
                 self._bell.wait(left_s)
             if self._is_stopping:
@@ -99,20 +115,43 @@ class CarrierThread:
             try:
                 self.round()
             except StoreUnavailable as error:
-                self._note_failure(error, has_committed=self._committer.commits > commits)
+                self._outage.note_failure(error, has_committed=self._committer.commits > commits)
+            except FlowError as error:
+                self._fail(error)
+                return
             except Exception:
                 logger.exception("the carrier of flow `%s` failed", self._wired.plan.name)
-                self._retry_at_s = time.monotonic() + 1.0
+                self._outage.retry_at_s = time.monotonic() + 1.0
             else:
-                self._note_success(self._committer.commits > commits)
+                self._outage.note_success(self._committer.commits > commits)
+
+    def _fail(self, error: FlowError) -> None:
+        """The flow cannot go on: another process has taken its place."""
+        self.failure = error
+        for edge in self._edges:
+            edge.fail(str(error))
+        self.is_final.set()
 
     def _pause_s(self) -> float:
         """How long there is nothing to do unless the bell rings."""
-        if self._is_degraded:
-            return max(self._retry_at_s - time.monotonic(), 0.001)
+        if self._outage.is_degraded:
+            return max(self._outage.retry_at_s - time.monotonic(), 0.001)
+        if self.exchange is not None:
+            return EXCHANGE_S
         is_moving = any(edge.log.unsettled for edge in self._edges)
         pause_s = SETTLE_S if self._committer.has_settled or is_moving else IDLE_S
-        return min(pause_s, CUT_S) if any(self._checkpoints.by_checkpoint) else pause_s
+        pause_s = min(pause_s, self._committer.retry_in_s)
+        return min(pause_s, self._cut_pause_s()) if self._has_cuts else pause_s
+
+    def _cut_pause_s(self) -> float:
+        """The time until the next checkpoint that elements wait for."""
+        now_s = time.monotonic()
+        due_s = [
+            self._last_cut_s[segment] + self._cut_interval_s(segment) - now_s
+            for segment, has_cuts in enumerate(self._checkpoints.by_checkpoint)
+            if has_cuts and segment not in self._requested
+        ]
+        return max(min(due_s, default=IDLE_S), 0.001)
 
     @property
     def is_idle(self) -> bool:
@@ -129,11 +168,13 @@ class CarrierThread:
         work = (self._commit_all, self._supply_readers, self._save_sources, tidy)
         failure = attempt_all(work)
         self._request_cuts()
+        if (exchange := self.exchange) is not None:
+            exchange.advance()
         raise_if_failed(failure)
 
     def _commit_all(self) -> None:
         self._committer.collect_settled()
-        if time.monotonic() < self._retry_at_s:
+        if time.monotonic() < self._outage.retry_at_s:
             # The disk has failed: what is settled still makes room.
             self._committer.commit_settled()
             return
@@ -156,8 +197,7 @@ class CarrierThread:
     def _fail_if_full(self, error: StoreUnavailable) -> None:
         for edge in self._plain:
             if error.reason == "limit" and edge.options.backpressure == "error" and edge.waits:
-                edge.log.fail(str(error))
-                edge.writer.resume()
+                edge.fail(str(error))
 
     def _supply_readers(self) -> None:
         for edge in self._edges:
@@ -176,25 +216,6 @@ class CarrierThread:
                 self._committer.commit_batches((), checkpoint)
                 self._last_states[segment] = checkpoint
 
-    def _note_success(self, has_committed: bool) -> None:
-        if self._is_degraded and has_committed:
-            self._is_degraded = False
-            self._backoff.reset()
-            self._retry_at_s = 0.0
-            logger.warning("flow `%s` is durable again", self._wired.plan.name)
-
-    def _note_failure(self, error: StoreUnavailable, has_committed: bool) -> None:
-        if error.reason == "limit":
-            # Not a failure of the disk: the reader makes room.
-            self._note_success(has_committed)
-            self._retry_at_s = time.monotonic() + FULL_PAUSE_S
-            return
-        self._retry_at_s = time.monotonic() + self._backoff.next_delay_s()
-        if not self._is_degraded:
-            self._is_degraded = True
-            name, extra = self._wired.plan.name, {"hint": error.hint}
-            logger.warning("flow `%s` is degraded: %s", name, error, extra=extra)
-
     # Checkpoints
 
     def on_cut(
@@ -209,12 +230,19 @@ class CarrierThread:
             # Without a state, only acknowledgements tell what an aggregator no longer holds.
             if edge.reader_segment == segment and self._checkpoints.by_checkpoint[segment]:
                 cut.runs[edge.name] = edge.log.take_emitted()
+        if (waiting := self._cuts.get(segment)) is not None:
+            # It could not be committed: what it had read is read by this one.
+            for name, runs in waiting.runs.items():
+                cut.runs[name] = [*runs, *cut.runs.get(name, ())]
         self._cuts[segment] = cut
         self._bell.ring()
 
     def _request_cuts(self) -> None:
         for segment, has_states in enumerate(self._checkpoints.by_checkpoint):
             if not (has_states or self._wants_final) or segment in self._requested:
+                continue
+            if segment in self._cuts:
+                # Its sources are held, so that a later cut would be the same.
                 continue
             since_s = time.monotonic() - self._last_cut_s[segment]
             if self._wants_final or since_s >= self._cut_interval_s(segment):
@@ -223,10 +251,13 @@ class CarrierThread:
 
     def _cut_interval_s(self, segment: int) -> float:
         """Elements that wait for a checkpoint to become durable make it come earlier."""
-        is_awaited = any(edge.log.pending[0] for edge in self._written_by(segment))
-        return min(CUT_S, self._interval_s) if is_awaited else self._interval_s
+        if any(edge.log.pending[0] or edge.waits for edge in self._written_by(segment)):
+            return min(self._committer.cut_s, self._interval_s)
+        if any(edge.log.unsettled for edge in self._edges if edge.reader_segment == segment):
+            return min(self._committer.read_cut_s, self._interval_s)
+        return self._interval_s
 
-    def _written_by(self, segment: int) -> list[DiskEdge]:
+    def _written_by(self, segment: int) -> list[CarriedEdge]:
         return [edge for edge in self._edges if edge.writer_segment == segment]
 
     def _commit_cuts(self) -> None:
@@ -239,19 +270,24 @@ class CarrierThread:
         is_new = self._last_states.get(segment) != cut.checkpoint
         is_saved = self._checkpoints.by_checkpoint[segment] and is_new
         checkpoint = cut.checkpoint if is_saved else None
-        self._committer.commit_batches(self._written_by(segment), checkpoint, cut.runs)
+        self._committer.commit_cut(cut, self._written_by(segment), checkpoint)
         self._last_states[segment] = cut.checkpoint
         for at, count in cut.issued.items():
             self._native.settle_checkpoint(at, count)
         del self._cuts[segment]
         self._last_cut_s[segment] = time.monotonic()
         if not self._wants_final:
-            self._requested.discard(segment)
-            self._native.release_cut(segment)
+            if self.exchange is None or not self.exchange.keep(cut):
+                self.release(segment)
             return
         self._final.add(segment)
         if len(self._final) == len(self._wired.segments):
             self.is_final.set()
+
+    def release(self, segment: int) -> None:
+        """The sources of a segment that was cut go on."""
+        self._requested.discard(segment)
+        self._native.release_cut(segment)
 
     # The end
 
@@ -266,33 +302,3 @@ class CarrierThread:
         self._bell.ring()
         if self._thread is not None:
             self._thread.join()
-
-    def finish(self, is_completed: bool) -> None:
-        """Commits what is left after the last turn, within one attempt per kind of work."""
-        for edge in self._edges if is_completed else self._plain:
-            edge.take_all()
-        end = (self._commit_end,) if is_completed else ()
-        work = (self._commit_plain, self._commit_cuts, *end, self._commit_acknowledged)
-        if (error := attempt_all(work)) is not None:
-            logger.error("flow `%s` could not store its end: %s", self._wired.plan.name, error)
-
-    def _commit_acknowledged(self) -> None:
-        """What the last commits have settled: no turn has told the readers."""
-        for edge in self._edges:
-            self._native.take_acknowledgements(self._wired.index(edge.wired.reader))
-        self._committer.collect_settled()
-        self._committer.commit_settled(at_once=True)
-
-    def _commit_end(self) -> None:
-        for segment, has_states in enumerate(self._checkpoints.by_checkpoint):
-            if not has_states:
-                continue
-            runs = {
-                edge.name: edge.log.take_emitted()
-                for edge in self._edges
-                if edge.reader_segment == segment
-            }
-            checkpoint = self._checkpoints.empty(segment)
-            self._committer.commit_batches(self._written_by(segment), checkpoint, runs)
-            for at, _ in self._checkpoints.nodes(segment):
-                self._native.settle_checkpoint(at, self._native.issued(at))

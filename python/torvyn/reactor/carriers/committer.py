@@ -6,6 +6,7 @@ Every commit takes along everything that is settled by then, so one `fsync` serv
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ NO_RUNS: Final[Mapping[str, Runs]] = MappingProxyType({})
 COMMIT_S: Final = 0.004
 """The shortest time between the beginnings of two commits. Each costs the processor and the disk as
 much as some hundred elements do."""
+CUT_S: Final = 0.05
+"""The shortest time between two checkpoints, when elements wait for them."""
 SETTLE_S: Final = 0.02
 """Settled positions alone are committed at most so often; a crash repeats what came since."""
 CLOCK_STEP_NS: Final = 1_000_000_000
@@ -54,6 +57,16 @@ class Cut:
 class Committer:
     """All methods raise `StoreUnavailable`, and then nothing was made durable."""
 
+    cut_s: float = CUT_S
+    read_cut_s: float = math.inf
+    """The shortest time between two checkpoints, when what was read waits for them."""
+    retry_in_s: float = math.inf
+    """When something is tried again that was refused."""
+    nap_s: float = 0.0
+    """How long work waits after the bell has rung: a reader rings for almost every element."""
+    is_patient = False
+    """Whether the end of a flow waits until it is stored."""
+
     def __init__(self, edges: Sequence[DiskEdge], store: DurableStore) -> None:
         self._edges = edges
         self._store = store
@@ -75,6 +88,10 @@ class Committer:
         self._offset_ns = offset_ns
         for edge in self._edges:
             edge.log.set_offset(offset_ns)
+
+    def start_clock(self, edge: DiskEdge) -> None:
+        """For an edge that joins the running flow."""
+        edge.log.set_offset(self._offset_ns + self._stepped_ns)
 
     def follow_clock(self) -> None:
         """A gateway often learns the time after it has started. Elements that come later are stored
@@ -115,6 +132,19 @@ class Committer:
         if last or checkpoint is not None or any(runs.values()):
             transaction = Transaction(appends=last, checkpoint=checkpoint)
             self._commit_appends(edges, transaction, runs)
+
+    def commit_cut(
+        self, cut: Cut, edges: Sequence[DiskEdge], checkpoint: Checkpoint | None
+    ) -> None:
+        """Commits what a segment at rest has handed over."""
+        self.commit_batches(edges, checkpoint, cut.runs)
+
+    def commit_end(self, cut: Cut, edges: Sequence[DiskEdge]) -> None:
+        """Commits what a segment leaves that has ended in order."""
+        self.commit_batches(edges, cut.checkpoint, cut.runs)
+
+    def commit_over(self, is_completed: bool) -> None:
+        """The flow has ended, and everything is committed."""
 
     def tidy(self) -> None:
         """Expires what is too old, and gives unused space back, while nothing else is committed."""

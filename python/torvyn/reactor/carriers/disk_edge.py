@@ -16,7 +16,8 @@ from torvyn.reactor.carriers.supplied_rows import SuppliedRows
 from torvyn.reactor.carriers.wired_plan import DurableEdge
 
 if TYPE_CHECKING:
-    from torvyn._native import NodeHandle
+    from torvyn._native import NativeFlow
+    from torvyn.reactor.carriers.wired_plan import WiredPlan
 
 BUFFER_BYTES: Final = 1024 * 1024
 """A batch is committed when it has so many bytes, whatever else happens."""
@@ -38,7 +39,8 @@ class DiskEdge:
     def __init__(self, wired: DurableEdge, writer_segment: int, reader_segment: int) -> None:
         self.name = wired.log
         self.wired = wired
-        self.writer_segment, self.reader_segment = writer_segment, reader_segment
+        self.writer_segment: int | None = writer_segment
+        self.reader_segment: int | None = reader_segment
         self.options = LogOptions(
             wired.edge.max_bytes,
             wired.edge.max_age_s,
@@ -66,8 +68,14 @@ class DiskEdge:
         self.stored_before = stored.elements
         self.lost_before = stored.dropped + stored.expired + stored.corrupt
 
-    def attach(self, writer: NodeHandle, reader: NodeHandle) -> None:
-        self.writer, self.reader = writer, reader
+    def attach(self, native: NativeFlow, wired: WiredPlan) -> None:
+        self.writer = native.node(wired.index(self.wired.writer))
+        self.reader = native.node(wired.index(self.wired.reader))
+
+    def fail(self, message: str) -> None:
+        """Ends the flow."""
+        self.log.fail(message)
+        self.writer.resume()
 
     @property
     def is_idle(self) -> bool:
@@ -75,6 +83,13 @@ class DiskEdge:
         is_stored = not self.log.pending[0] and not self.waits
         is_read = self._next >= self.store.next_sequence(self.name) or self.log.waiting[0] > 0
         return is_stored and is_read
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is on its way, and everything that was stored is settled."""
+        is_stored = not self.log.pending[0] and not self.waits
+        is_settled = self.store.acknowledged(self.name) + 1 >= self.store.next_sequence(self.name)
+        return is_stored and is_settled and not self.log.unsettled
 
     # From the writer to the store
 
@@ -89,7 +104,7 @@ class DiskEdge:
 
     def take_all(self) -> None:
         while (taken := self.log.take()) is not None:
-            first, count, newest_ns, body, receipts = taken
+            first, count, newest_ns, body, receipts, _ = taken
             append = Append(self.name, first, count, body, newest_ns)
             self.waits.append(TakenBatch(append, receipts))
         self.writer.resume()

@@ -12,14 +12,21 @@ from urllib.parse import quote
 from torvyn._native import Bell, NativeFlow
 from torvyn.contract import Context
 from torvyn.contract.enums import Role
-from torvyn.durable import DurableStore, LogStatistics
+from torvyn.durable import DurableStore, LogStatistics, StoreUnavailable
 from torvyn.link.plan import Plan
-from torvyn.reactor.carriers.carrier_thread import CarrierThread
-from torvyn.reactor.carriers.checkpoints import Checkpoints, needs_checkpoints, shape_changed
+from torvyn.reactor.carriers.carrier_end import EndingCarrier
+from torvyn.reactor.carriers.checkpoints import (
+    Checkpoints,
+    needs_checkpoints,
+    shape_changed,
+    tell_saved,
+)
 from torvyn.reactor.carriers.committer import Committer
 from torvyn.reactor.carriers.disk_edge import DiskEdge
-from torvyn.reactor.carriers.wired_plan import WiredPlan, wire
+from torvyn.reactor.carriers.edge_account import fold_carriers
+from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan, wire
 from torvyn.reactor.run.aggregator_checks import check_aggregators
+from torvyn.reactor.statistics import Statistics
 from torvyn.reactor.swap.refusals import unfit
 
 if TYPE_CHECKING:
@@ -35,19 +42,39 @@ class DurableRun:
     """Made before the components, opened before they are initialized, closed after the last turn
     and before they are torn down."""
 
+    _carrier: type[EndingCarrier] = EndingCarrier
+
     def __init__(self, plan: Plan, is_fresh: bool) -> None:
-        self.wired: WiredPlan = wire(plan)
+        self.wired: WiredPlan = self._wire(plan)
         self._is_fresh = is_fresh
-        segment = self.wired.segment
-        self._edges = [
-            DiskEdge(edge, segment(edge.writer), segment(edge.reader)) for edge in self.wired.edges
-        ]
+        self._edges = self._make_edges()
+        self._gone_edges: list[DiskEdge] = []
+        """Edges that the flow has had before its graph changed. They are empty."""
         self._bell = Bell()
         self._store: DurableStore | None = None
-        self._thread: CarrierThread | None = None
+        self._thread: EndingCarrier | None = None
         self._statistics: dict[str, LogStatistics] = {}
         self._is_started = False
+        self._ending: EndingCarrier | None = None
+        self.is_cancelled = False
+        self._failure: BaseException | None = None
+        self.unstored: StoreUnavailable | None = None
+        """Why the end of the flow is not stored, though it has ended in order."""
         self.restored = 0
+
+    def _wire(self, plan: Plan) -> WiredPlan:
+        return wire(plan)
+
+    def _make_edges(self) -> list[Any]:
+        segment = self.wired.segment
+        return [
+            DiskEdge(edge, segment(edge.writer), segment(edge.reader)) for edge in self.wired.edges
+        ]
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the run cannot go on."""
+        return self._failure
 
     @property
     def plan(self) -> Plan:
@@ -55,24 +82,25 @@ class DurableRun:
 
     def contexts(self, context: Context) -> list[Context]:
         """The context of each node. Where a log has numbered the elements it has the epoch."""
+        return self.contexts_of(self.wired, context)
+
+    def contexts_of(self, wired: WiredPlan, context: Context) -> list[Context]:
         assert self._store is not None
         numbered = replace(context, epoch=self._store.epoch)
-        logs = {edge.wired.reader for edge in self._edges}
+        logs = {edge.reader for edge in wired.edges}
         kinds: dict[int, set[bool]] = {}
-        for node, segment in zip(self.plan.nodes, self.wired.segment_of, strict=True):
+        for node, segment in zip(wired.plan.nodes, wired.segment_of, strict=True):
             if node.role in (Role.SOURCE, Role.AGGREGATOR):
                 kinds.setdefault(segment, set()).add(node.name in logs)
         return [
-            numbered if kinds.get(segment) == {True} else context
-            for segment in self.wired.segment_of
+            numbered if kinds.get(segment) == {True} else context for segment in wired.segment_of
         ]
 
     def open(self, runners: Sequence[Runner]) -> None:
         """Opens the store; raises if the flow is not safe, or does not fit the stored state."""
         self._checkpoints = Checkpoints(self.wired, runners)
         by_checkpoint = self._checkpoints.by_checkpoint
-        is_saved = [by_checkpoint[segment] for segment in self.wired.segment_of]
-        check_aggregators(self.plan, runners, is_saved)
+        self._check_aggregators(runners)
         logs = {edge.name: edge.options for edge in self._edges}
         store = self._store = DurableStore.open(state_path(self.plan), logs)
         if self._is_fresh:
@@ -82,7 +110,8 @@ class DurableRun:
             raise shape_changed(self.plan.name, differences)
         by_name = {runner.node.name: runner for runner in runners}
         for edge in self._edges:
-            edge.open(store, self._bell, pauses=not by_checkpoint[edge.writer_segment])
+            pauses = not by_checkpoint[edge.writer_segment]
+            edge.open(store, self._bell, pauses=pauses)
             writer: Any = by_name[edge.wired.writer].component
             reader: Any = by_name[edge.wired.reader].component
             writer.log = reader.log = edge.log
@@ -90,18 +119,26 @@ class DurableRun:
             reader.by_checkpoint = by_checkpoint[edge.reader_segment]
         interval_s = self.plan.checkpoint_s or 1.0
         committer = Committer(self._edges, store)
-        self._thread = CarrierThread(
+        self._thread = self._carrier(
             self.wired, self._edges, committer, self._checkpoints, self._bell, interval_s
         )
 
+    def _check_aggregators(
+        self, runners: Sequence[Runner], checkpoints: Checkpoints | None = None
+    ) -> None:
+        checkpoints = checkpoints or self._checkpoints
+        wired, by_checkpoint = checkpoints.wired, checkpoints.by_checkpoint
+        pairs = zip(runners, wired.segment_of, strict=True)
+        live = [(runner, by_checkpoint[of]) for runner, of in pairs if of != GONE]
+        check_aggregators(wired.plan, [each for each, _ in live], [saved for _, saved in live])
+
     def check_swap(self, old: Runner, new: Runner, runners: Sequence[Runner]) -> None:
         """Raises if a new component does not fit into the checkpoints of the run."""
+        tell_saved([new])
         if needs_checkpoints(old) != needs_checkpoints(new):
             what = "only one of them has a `snapshot`, and the flow saves its state"
             raise unfit(old.node, what, "define `snapshot` and `restore` on both, or on neither")
-        by_checkpoint = self._checkpoints.by_checkpoint
-        is_saved = [by_checkpoint[segment] for segment in self.wired.segment_of]
-        check_aggregators(self.plan, runners, is_saved)
+        self._check_aggregators(runners)
 
     def restore(self) -> None:
         """Gives initialized components their last states."""
@@ -115,6 +152,7 @@ class DurableRun:
     def start(self, native: NativeFlow) -> None:
         assert self._thread is not None
         self._is_started = True
+        self._checkpoints.emitted = lambda at: int(native.statistics()["nodes"][at]["emitted"])
         self._thread.start(native)
 
     def drain(self, cancel: Callable[[], None]) -> None:
@@ -137,24 +175,51 @@ class DurableRun:
         """Whether nothing waits to become durable, or to be read back."""
         return self._thread is None or self._thread.is_idle
 
-    def finish(self, is_completed: bool) -> None:
-        """Commits what is left; afterwards the last acknowledgements can be delivered."""
+    def finish(self, is_completed: bool, limit_s: float | None = None) -> None:
+        """Commits what is left; afterwards the last acknowledgements can be delivered. `limit_s`:
+        how long it may wait until the end is stored."""
         thread, self._thread = self._thread, None
         if thread is not None and self._is_started:
+            self._ending = thread
+            if self.is_cancelled:
+                thread.is_abandoned.set()
             thread.stop()
-            thread.finish(is_completed)
+            thread.finish(is_completed, limit_s)
+            self._failure = thread.failure
+            self.unstored = thread.unstored
         self.close_store()
+
+    def cancel(self) -> None:
+        """The flow is cancelled: its end is not waited for. Thread-safe."""
+        self.is_cancelled = True
+        self.cancel_start()
+        for thread in (self._thread, self._ending):
+            if thread is not None:
+                thread.is_abandoned.set()
+
+    def cancel_start(self) -> None:
+        """A start that waits for something outside ends. Thread-safe."""
+
+    @property
+    def is_start_cancelled(self) -> bool:
+        """Whether a start that has failed was cancelled."""
+        return False
 
     def close_store(self) -> None:
         store, self._store = self._store, None
         if store is not None:
-            self._statistics = {edge.name: store.statistics(edge.name) for edge in self._edges}
+            edges = (*self._edges, *self._gone_edges)
+            self._statistics = {edge.name: store.statistics(edge.name) for edge in edges}
             store.close()
+
+    def fold(self, wired: Statistics) -> Statistics:
+        """The statistics with each durable edge as one edge again."""
+        return fold_carriers(wired, self.edges())
 
     def edges(self) -> list[tuple[DiskEdge, LogStatistics]]:
         """The edges and what they have stored, now or at the end."""
         pairs = []
-        for edge in self._edges:
+        for edge in (*self._edges, *self._gone_edges):
             store = self._store
             known = self._statistics.get(edge.name)
             if known is None and store is not None:

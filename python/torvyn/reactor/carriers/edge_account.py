@@ -7,29 +7,49 @@ What was stored before this run counts as entered; what is stored now, or on its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torvyn.durable import LogStatistics
 from torvyn.reactor.carriers.disk_edge import DiskEdge
-from torvyn.reactor.carriers.durable_run import DurableRun
 from torvyn.reactor.statistics import EdgeStatistics, Statistics
 
 
-def fold_carriers(wired: Statistics, durable: DurableRun) -> Statistics:
+def fold_carriers(
+    wired: Statistics, carried: Sequence[tuple[DiskEdge, LogStatistics]]
+) -> Statistics:
     """Replaces the two ends of every durable edge by the edge."""
     nodes = dict(wired.nodes)
     edges = {(edge.source, edge.port, edge.target): edge for edge in wired.edges}
-    for edge, stored in durable.edges():
+    for edge, stored in carried:
         ends = edge.wired
         plan = ends.edge
-        before = edges.pop((plan.source, plan.port, ends.writer))
-        after = edges.pop((ends.reader, "output", plan.target))
+        before = edges.pop((plan.source, plan.port, ends.writer), None)
+        after = edges.pop((ends.reader, "output", plan.target), None)
+        if before is None or after is None:
+            continue  # It joins the flow at this moment.
         rejected = nodes.pop(ends.writer).failed
         nodes.pop(ends.reader)
         whole = _join(edge, before, after, stored, rejected)
-        edges[plan.source, plan.port, plan.target] = whole
+        key = (plan.source, plan.port, plan.target)
+        edges[key] = _add(whole, edges[key]) if key in edges else whole
     return Statistics(
         wired.flow, wired.state, wired.elapsed_s, wired.turns, nodes, tuple(edges.values())
+    )
+
+
+def _add(gone: EdgeStatistics, now: EdgeStatistics) -> EdgeStatistics:
+    """An edge that was on the disk until the graph changed, and is in memory now."""
+    return replace(
+        now,
+        entered=gone.entered + now.entered,
+        taken=gone.taken + now.taken,
+        dropped=gone.dropped + now.dropped,
+        unread=gone.unread + now.unread,
+        peak=max(gone.peak, now.peak),
+        peak_bytes=max(gone.peak_bytes, now.peak_bytes),
+        pressured=gone.pressured + now.pressured,
+        stored=gone.stored,
     )
 
 

@@ -6,15 +6,17 @@ Segments are the parts of the flow that only such edges connect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from torvyn.contract.enums import Role
 from torvyn.link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan
 from torvyn.reactor.carriers.edge_ends import EdgeReader, EdgeWriter
 
+Name = TypeVar("Name")
 OUTPUT: Final = "output"
+GONE: Final = -1
 _UNLIMITED: Final = 2**62
 
 
@@ -32,12 +34,14 @@ class WiredPlan:
     plan: Plan
     edges: tuple[DurableEdge, ...]
     segment_of: tuple[int, ...]
-    """The segment of every node of `plan`."""
+    """The segment of every node of `plan`; `GONE` if it has left the running flow."""
     segments: tuple[str, ...]
     """The name of every segment: its first node."""
 
     def index(self, node: str) -> int:
-        return next(at for at, item in enumerate(self.plan.nodes) if item.name == node)
+        """The node that has this name now: those that have left come before it."""
+        nodes = self.plan.nodes
+        return next(at for at in reversed(range(len(nodes))) if nodes[at].name == node)
 
     def segment(self, node: str) -> int:
         return self.segment_of[self.index(node)]
@@ -63,6 +67,23 @@ def wire(plan: Plan) -> WiredPlan:
     wired = replace(plan, nodes=tuple(nodes), edges=tuple(edges))
     segment_of, names = _segments(wired)
     return WiredPlan(wired, tuple(cut), segment_of, names)
+
+
+def restrict(wired: WiredPlan, names: Set[str]) -> WiredPlan:
+    """The part with these nodes of the author, and the ends of durable edges beside them."""
+    ends = {ends.writer for ends in wired.edges if ends.edge.source in names}
+    ends |= {ends.reader for ends in wired.edges if ends.edge.target in names}
+    kept = names | ends
+    pairs = zip(wired.plan.nodes, wired.segment_of, strict=True)
+    numbers = [number for node, number in pairs if node.name in kept]
+    order = list(_unique(numbers))
+    edges = [ends for ends in wired.edges if ends.writer in kept or ends.reader in kept]
+    return WiredPlan(
+        wired.plan.part(kept),
+        tuple(edges),
+        tuple(order.index(number) for number in numbers),
+        tuple(wired.segments[number] for number in order),
+    )
 
 
 def _cut(edge: EdgePlan) -> DurableEdge:
@@ -103,5 +124,5 @@ def _segments(plan: Plan) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return tuple(numbers[root(node.name)] for node in plan.nodes), tuple(names)
 
 
-def _unique(names: Iterable[str]) -> Iterable[str]:
+def _unique(names: Iterable[Name]) -> Iterable[Name]:
     return dict.fromkeys(names)

@@ -15,7 +15,7 @@ class ErrorLog:
     """Called by the native core, which counts the errors."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self.plan = plan
 
     def __call__(
         self,
@@ -26,7 +26,7 @@ class ErrorLog:
         cause: BaseException | None,
         sequence: int | None,
     ) -> None:
-        node = self._plan.nodes[index]
+        node = self.plan.nodes[index]
         # A dead letter carries its error; of a skipped element only this line is left.
         is_kept = "dead-letter" in (node.on_error.policy, node.on_error.then)
         logger.log(
@@ -37,7 +37,7 @@ class ErrorLog:
             element_label(sequence),
             count,
             node.on_error.policy,
-            self._plan.redact(error_text(cause, message)),
+            self.plan.redact(error_text(cause, message)),
             exc_info=cause if logger.isEnabledFor(logging.DEBUG) else None,
             extra={
                 "node": node.name,

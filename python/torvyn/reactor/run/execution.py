@@ -42,7 +42,7 @@ from torvyn.reactor.stages import run_blocking
 from torvyn.reactor.threads.abandonment import Abandonment
 from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 from torvyn.reactor.threads.stuck_calls import StuckCall, find_stuck_call, may_block
-from torvyn.reactor.threads.time_limits import TimeLimits, deadline_exceeded
+from torvyn.reactor.threads.time_limits import TimeLimits, deadline_exceeded, end_not_stored
 from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
@@ -81,7 +81,12 @@ class Execution:
         self._clock = clock
         self._control = RunControl(limit)
         self._state = FlowState.VALIDATED
-        self._wiring: native_flow.Wiring = []
+        self._end_state: FlowState | None = None
+        """The state of a flow whose end could not be stored."""
+        self.wiring: native_flow.Wiring = []
+        self.error_log = ErrorLog(self.plan)
+        self.retired: set[int] = set()
+        """The nodes that a new graph has left out. They keep their numbers."""
         self.limits = TimeLimits(self, clock)
         # A simulation does not use real time.
         self._driver = BlockingDriver(self.limits.call_limit if scheduler is None else no_limit)
@@ -163,11 +168,11 @@ class Execution:
         self._state = FlowState.INSTANTIATED
         if self.durable is not None:
             self.contexts = self.durable.contexts(self.context)
-        native, self._wiring = native_flow.build(
+        native, self.wiring = native_flow.build(
             self.plan,
             self.runners,
             self.context,
-            on_error=ErrorLog(self.plan),
+            on_error=self.error_log,
             deadline_s=self.limits.deadline_left_s(),
             clock=self._clock,
             checkpoints=None if self.durable is None else self.durable.native_options(),
@@ -177,7 +182,7 @@ class Execution:
         native.set_end_callback(partial(_end_run, weakref.ref(self)))
         self.native = native
         self._control.attach(native)
-        self.counts.start(native, self._wiring)
+        self.counts.start(native, self.wiring)
         for runner in self.runners:
             runner.start()
         if self.durable is not None:
@@ -187,7 +192,9 @@ class Execution:
 
     def _fail_early(self, error: BaseException) -> None:
         if not self.abandonment.is_abandoned:
-            self._state, self.error = FlowState.FAILED, error
+            is_cancelled = self.durable is not None and self.durable.is_start_cancelled
+            self._state = FlowState.CANCELLED if is_cancelled else FlowState.FAILED
+            self.error = error
             self._end()
 
     # End
@@ -202,7 +209,7 @@ class Execution:
             if raw is not None and raw["kind"] is FailureKind.DEADLINE_EXCEEDED:
                 self.error = deadline_exceeded(self.plan, self.find_stuck_call())
             elif raw is not None:
-                self.error = make_exception(self.plan, self._wiring, raw)
+                self.error = make_exception(self.plan, self.wiring, raw)
         if not self.is_on_loop:
             self.end_on_this_thread()
 
@@ -215,12 +222,23 @@ class Execution:
 
     async def _finish_components(self, driver: BlockingDriver | AsyncDriver) -> None:
         if self.durable is not None:
-            self.durable.finish(self.state is FlowState.COMPLETED)
+            self.durable.finish(self.state is FlowState.COMPLETED, self.limits.deadline_left_s())
+            self.error = self.durable.failure or self.error
+            self._note_unstored_end(self.durable)
         if self.native is not None and not self.abandonment.is_abandoned:
             await self.lifecycle.acknowledge(self.native, driver)
         if "swaps" in vars(self):
             await self.swaps.finish(driver)
         await self.lifecycle.teardown(driver)
+
+    def _note_unstored_end(self, durable: DurableRun) -> None:
+        """A flow whose end is not stored has not completed: those behind it still wait."""
+        if durable.unstored is not None and durable.is_cancelled:
+            self._end_state = FlowState.CANCELLED
+        elif durable.unstored is not None:
+            self.error = end_not_stored(self.plan, durable.unstored)
+        if self.error is not None and self.state is FlowState.COMPLETED:
+            self._end_state = FlowState.FAILED
 
     def _end(self) -> None:
         """Reads the last statistics and notifies those who wait; only the first call does it."""
@@ -230,7 +248,7 @@ class Execution:
             self.limits.stop()
             self.setup.audit.close()
             if self.native is not None:
-                state = self._state if self.abandonment.is_abandoned else None
+                state = self._state if self.abandonment.is_abandoned else self._end_state
                 self.counts.finish(self.native, state)
                 if not self.counts.is_iterated:
                     self.native.close()
@@ -283,6 +301,8 @@ class Execution:
         self.on_last_turn()
 
     def cancel(self) -> None:
+        if self.durable is not None:
+            self.durable.cancel()
         self._control.cancel()
 
     def drain(self) -> None:
@@ -294,6 +314,8 @@ class Execution:
             # A drain would end the streams and flush what a new run must continue.
             self.durable.drain(self._control.cancel)
         else:
+            if self.durable is not None:
+                self.durable.cancel_start()
             self._control.drain()
 
     def raise_failure(self) -> None:
@@ -330,15 +352,21 @@ class Execution:
         """Whether every offloaded stage waits for something from outside, and everything that was
         handed over is durable."""
         is_stored = self.durable is None or self.durable.is_idle
-        return is_stored and all(runner.is_idle for runner in self.runners)
+        return is_stored and all(
+            runner.is_idle for at, runner in enumerate(self.runners) if at not in self.retired
+        )
 
     @property
     def state(self) -> FlowState:
         native = self.native
-        return self._state if native is None or self.abandonment.is_abandoned else native.state
+        if native is None or self.abandonment.is_abandoned:
+            return self._state
+        return self._end_state or native.state
 
     @property
     def end(self) -> End | None:
+        if self._end_state is FlowState.CANCELLED:
+            return End("cancelled")
         return self.native.end() if self.native is not None else None
 
     @property
@@ -352,9 +380,13 @@ def _durable_run(plan: Plan, is_fresh: bool) -> DurableRun | None:
     """What makes the run survive its process; SQLite is imported only for flows that need it."""
     if plan.checkpoint_s is None:
         return None
-    from torvyn.reactor.carriers.durable_run import DurableRun
+    if plan.cluster is not None and plan.cluster.nats:
+        from torvyn.reactor.carriers.nats.nats_run import NatsRun
 
-    return DurableRun(plan, is_fresh)
+        return NatsRun(plan, is_fresh)
+    from torvyn.reactor.carriers.exchange.exchangeable_run import ExchangeableRun
+
+    return ExchangeableRun(plan, is_fresh)
 
 
 def _end_run(reference: weakref.ref[Execution]) -> None:

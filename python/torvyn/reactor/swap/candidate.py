@@ -25,15 +25,16 @@ _GRACE_S: Final = 1.0
 
 
 class Candidate:
-    def __init__(self, execution: Execution, old: Runner, node: NodePlan) -> None:
-        check_memory(old, read_resources().limits.memory_bytes, resident_bytes())
+    def __init__(self, execution: Execution, old: Runner | None, node: NodePlan) -> None:
+        if old is not None:
+            check_memory(old, read_resources().limits.memory_bytes, resident_bytes())
         self._execution = execution
         self._node = node
         self._init: Future[None] | None = None
         self.runner = make_node_runner(execution.plan, node, execution.setup)
         connect_request([*execution.runners, self.runner])
         with suppress(AttributeError):
-            self.runner.component.is_successor = True
+            self.runner.component.is_successor = old is not None
         execution.counts.prepare_successor(old, self.runner)
 
     def init(self) -> None:

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn.artifact.lock import tree_digest
 from torvyn.errors import FlowError
-from torvyn.link.plan import EdgePlan, NodePlan, Plan
+from torvyn.link.plan import NodePlan, Plan, TelemetryPlan
 from torvyn.reactor.swap.new_node import check_fit
+from torvyn.reactor.swap.segment_difference import (
+    SegmentChange,
+    compare_segments,
+    ends,
+    graph_changes,
+)
 
-_LIMITS: Final = ("max_memory_bytes", "call_timeout_s", "init_timeout_s", "fuel", "seed", "grants")
-_LATER: Final = ("deadline_s", "priority", "runtime", "observability", "audit", "telemetry")
+_LIMITS: Final = ("max_memory_bytes", "call_timeout_s", "init_timeout_s", "fuel", "seed")
+_LATER: Final = (
+    "deadline_s",
+    "priority",
+    "runtime",
+    "observability",
+    "audit",
+    "audit_file",
+    "telemetry",
+    "checkpoint_s",
+    "state_dir",
+    "cluster",
+    "max_memory_bytes",
+    "cpu_share",
+)
 """What only a new start of the flow applies."""
+_LATER_OF_NODES: Final = ("cpu_share", "max_keys", "place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +44,7 @@ class NodeChange:
     node: NodePlan
     """As it is to be."""
     parts: tuple[str, ...]
-    """`code`, `component`, `config`, `run mode`, `error policy` or `limits`."""
+    """`code`, `files`, `component`, `config`, `run mode`, `error policy` or `limits`."""
     refusal: FlowError | None = None
     """Why the node cannot change while the flow runs."""
 
@@ -41,6 +62,8 @@ class PlanDifference:
     """Settings that apply when the flow starts again."""
     lost: tuple[str, ...] | None = ()
     """What a new graph would lose of the saved state; None if the flow saves none."""
+    segments: tuple[SegmentChange, ...] = ()
+    """What becomes of each segment of a flow with a new graph."""
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +79,9 @@ class PlanDifference:
         nodes = [change.to_dict() for change in self.nodes]
         later, graph = list(self.later), list(self.graph)
         lost = None if self.lost is None else list(self.lost)
-        return {"nodes": nodes, "graph": graph, "later": later, "lost": lost, "token": self.token}
+        segments = [each.to_dict() for each in self.segments]
+        fields = {"nodes": nodes, "graph": graph, "segments": segments, "later": later}
+        return {**fields, "lost": lost, "token": self.token}
 
     def refuse_graph(self, flow: str) -> None:
         """Raises if the new graph cannot take over what the old one has."""
@@ -95,65 +120,95 @@ def code_digests(plan: Plan) -> dict[str, str]:
 
 def _digest(node: NodePlan) -> str:
     """Of the `.wasm` file, or of the Python files beside the component: it may import them."""
-    path, found = Path(node.component.target), hashlib.sha256()
+    path = Path(node.component.target)
+    files = {path.name: path} if path.is_file() else {}
     if node.component.kind == "project":
-        path = Path(node.component.target.rpartition(":")[0]).parent
-        files = sorted(path.rglob("*.py"))
-    else:
-        files = [path]
-    for file in files:
-        try:
-            code = file.read_bytes()
-        except OSError:
-            continue
-        found.update(f"{file.relative_to(path) if file != path else ''}\0{len(code)}\0".encode())
-        found.update(code)
-    return found.hexdigest()
+        folder = Path(node.component.target.rpartition(":")[0]).parent
+        found = folder.rglob("*.py")
+        files = {str(each.relative_to(folder)): each for each in found if each.is_file()}
+    return tree_digest(files)
+
+
+def changed_code(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The nodes whose digests differ, as `compare` takes them."""
+    return {name: ("code",) for name in new if old.get(name) != new[name]}
 
 
 def compare(
-    old: Plan, new: Plan, old_code: Mapping[str, str], new_code: Mapping[str, str]
+    old: Plan,
+    new: Plan,
+    content: Mapping[str, tuple[str, ...]],
+    place_free: Callable[[str], str] = str,
+    stateful: Collection[str] | None = None,
 ) -> PlanDifference:
+    """`content`: the nodes whose files have another content: `code` or `files`. `place_free`
+    removes the folder of the project from a text, if the two plans are from two folders.
+    `stateful`: the nodes of the old plan that have a state; all of them if it is not known."""
     before = {node.name: node for node in old.nodes}
     changes = []
     for node in new.nodes:
         known = before.get(node.name)
         if known is None:
             continue
-        is_new_code = old_code.get(node.name) != new_code.get(node.name)
-        if parts := tuple(_parts(known, node, is_new_code)):
+        if parts := tuple(_parts(known, node, content.get(node.name, ()), place_free)):
             changes.append(NodeChange(node, parts, _refusal(known, node)))
-    later = tuple(name for name in _LATER if getattr(old, name) != getattr(new, name))
-    return PlanDifference(tuple(changes), tuple(_graph(old, new)), later, _lost(old, new))
+    later = tuple(_later(old, new, place_free))
+    graph = tuple(line for line, _ in graph_changes(old, new))
+    changed = {change.node.name: change.parts for change in changes}
+    segments = compare_segments(old, new, changed) if graph and old.checkpoint_s else ()
+    lost = _lost(old, new, before if stateful is None else stateful)
+    return PlanDifference(tuple(changes), graph, later, lost, segments)
 
 
-def _lost(old: Plan, new: Plan) -> tuple[str, ...] | None:
-    """What the saved state of the old plan holds, or may hold, and the new one has no place for."""
+def _later(old: Plan, new: Plan, place_free: Callable[[str], str]) -> Iterator[str]:
+    for name in _LATER:
+        if _setting(old, name, place_free) != _setting(new, name, place_free):
+            yield name
+    before = {node.name: node for node in old.nodes}
+    for node in new.nodes:
+        known = before.get(node.name, node)
+        for name in _LATER_OF_NODES:
+            if getattr(known, name) != getattr(node, name):
+                yield f"nodes.{node.name}.{name}"
+
+
+def _setting(plan: Plan, name: str, place_free: Callable[[str], str]) -> Any:
+    value = getattr(plan, name)
+    if isinstance(value, TelemetryPlan):
+        return replace(value, folder=place_free(value.folder))
+    return place_free(value) if isinstance(value, str) else value
+
+
+def _lost(old: Plan, new: Plan, stateful: Collection[str]) -> tuple[str, ...] | None:
+    """What the old flow holds and the new graph has no place for; None if it saves no state."""
     if old.checkpoint_s is None or new.checkpoint_s is None:
         return None
     if (old.name, old.state_dir) != (new.name, new.state_dir):
         return (f"the state in {old.state_dir}",)
-    names = {node.name: node.component.name or node.component.target for node in new.nodes}
-    nodes = [
-        f"the state of node `{node.name}`"
-        for node in old.nodes
-        if names.get(node.name) != (node.component.name or node.component.target)
-    ]
-    ends = {_ends(edge)[:3] for edge in new.edges if edge.carrier != "memory"}
-    edges = [
+    names = {node.name for node in new.nodes}
+    gone = [node.name for node in old.nodes if node.name not in names and node.name in stateful]
+    return tuple(f"the state of node `{name}`" for name in gone)
+
+
+def lost_by_restart(old: Plan, new: Plan) -> tuple[str, ...]:
+    """What a new flow could not take over from the store, beside the states of nodes."""
+    kept = {ends(edge)[:3] for edge in new.edges if edge.carrier != "memory"}
+    return tuple(
         f"what waits on the edge `{edge.source}:{edge.port}` to `{edge.target}`"
         for edge in old.edges
-        if edge.carrier != "memory" and _ends(edge)[:3] not in ends
-    ]
-    return (*nodes, *edges)
+        if edge.carrier != "memory" and ends(edge)[:3] not in kept
+    )
 
 
-def _parts(old: NodePlan, new: NodePlan, is_new_code: bool) -> Iterator[str]:
-    if (old.component.kind, old.component.target) != (new.component.kind, new.component.target):
+def _parts(
+    old: NodePlan, new: NodePlan, content: tuple[str, ...], place_free: Callable[[str], str]
+) -> Iterator[str]:
+    refs = {(each.component.kind, place_free(each.component.target)) for each in (old, new)}
+    if len(refs) > 1:
         yield "component"
-    elif is_new_code:
-        yield "code"
-    if old.config != new.config:
+    else:
+        yield from content
+    if place_free(old.config) != place_free(new.config):
         yield "config"
     if old.run != new.run:
         yield "run mode"
@@ -161,7 +216,8 @@ def _parts(old: NodePlan, new: NodePlan, is_new_code: bool) -> Iterator[str]:
         yield "error policy"
     if (old.role, old.ports, old.inputs, old.key) != (new.role, new.ports, new.inputs, new.key):
         yield "form"
-    if any(getattr(old, name) != getattr(new, name) for name in _LIMITS):
+    grants = (tuple(map(place_free, node.grants)) for node in (old, new))
+    if len({*grants}) > 1 or any(getattr(old, name) != getattr(new, name) for name in _LIMITS):
         yield "limits"
 
 
@@ -171,22 +227,3 @@ def _refusal(old: NodePlan, new: NodePlan) -> FlowError | None:
     except FlowError as error:
         return error
     return None
-
-
-def _graph(old: Plan, new: Plan) -> Iterator[str]:
-    names = [{node.name for node in plan.nodes} for plan in (old, new)]
-    yield from (f"node `{name}` was added" for name in sorted(names[1] - names[0]))
-    yield from (f"node `{name}` was removed" for name in sorted(names[0] - names[1]))
-    before, after = ({_ends(edge): edge for edge in plan.edges} for plan in (old, new))
-    for ends in sorted(before.keys() | after.keys()):
-        name = f"edge `{ends[0]}:{ends[1]}` to `{ends[2]}`"
-        if ends not in before:
-            yield f"{name} was added"
-        elif ends not in after:
-            yield f"{name} was removed"
-        elif replace(before[ends], location=None) != replace(after[ends], location=None):
-            yield f"{name} has other options"
-
-
-def _ends(edge: EdgePlan) -> tuple[str, str, str, str]:
-    return edge.source, edge.port, edge.target, edge.input

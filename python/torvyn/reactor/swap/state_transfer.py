@@ -10,7 +10,7 @@ from torvyn.reactor.runners import Runner
 from torvyn.reactor.swap.refusals import state_lost
 from torvyn.reactor.swap.swap_report import State
 
-_DISCARD = "or discard the state: `discard_state=True`, `torvyn reload --discard-state`"
+DISCARD = "discard the state: `discard_state=True`, `torvyn reload --discard-state`"
 
 
 def plan_transfer(old: Runner, new: Runner, is_discarded: bool) -> State:
@@ -19,15 +19,15 @@ def plan_transfer(old: Runner, new: Runner, is_discarded: bool) -> State:
         return "empty"
     if has_state(old.component):
         if not has_attribute(new.component, "restore"):
-            hint = f"define `restore(state)` on the new component, {_DISCARD}"
+            hint = f"define `restore(state)` on the new component, or {DISCARD}"
             raise state_lost(old.node, "its state: the new component has no `restore`", hint)
         return "restored"
-    if what := _unsaved(old):
-        raise state_lost(old.node, what, f"define `snapshot` and `restore` on it, {_DISCARD}")
+    if what := unsaved(old):
+        raise state_lost(old.node, what, f"define `snapshot` and `restore` on it, or {DISCARD}")
     return "none"
 
 
-def _unsaved(old: Runner) -> str | None:
+def unsaved(old: Runner) -> str | None:
     """What a component without `snapshot` holds by its role."""
     if old.node.role == Role.SOURCE and not acknowledges(old.component):
         return "its position: it has no `snapshot`"

@@ -13,6 +13,7 @@ from torvyn.link.plan import NodePlan
 
 if TYPE_CHECKING:
     from torvyn._native import RetiredStage
+    from torvyn.reactor.swap.swap_report import SwapReport
 
 
 class Withdrawn(Exception):
@@ -56,6 +57,8 @@ class SwapOrder:
     keeps_hold: bool = False
     """The node takes no elements afterwards either, until the next order."""
     is_return: bool = False
+    report: SwapReport | None = None
+    """What it did, once it is carried out."""
     is_posted: bool = False
     """The native core has it."""
     result: Future[Exchange | Refused] = field(default_factory=Future)

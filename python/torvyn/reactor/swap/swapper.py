@@ -11,11 +11,12 @@ import logging
 import threading
 import weakref
 from collections import deque
+from collections.abc import Collection
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from torvyn.link.plan import NodePlan
+from torvyn.link.plan import NodePlan, Plan
 from torvyn.manifest.problems import suggestion
 from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.runners import Runner
@@ -32,6 +33,7 @@ from torvyn.reactor.swap.warm_stages import WarmStage, WarmStages, can_return
 if TYPE_CHECKING:
     from torvyn.reactor.run.execution import Execution
     from torvyn.reactor.run.run_swaps import RunSwaps
+    from torvyn.reactor.swap.graph_swap import GraphReport
 
 logger = logging.getLogger("torvyn.reactor")
 
@@ -89,7 +91,9 @@ class Swapper:
                     return ExclusiveSwap(self, execution, index, options.timeout_s).run(new, state)
                 new.init()
                 order = self._make_order(index, old, new.runner, state, options)
-                return make_report(new.runner, self.carry_out(execution, index, order), state)
+                self.carry_out(execution, index, order)
+                assert order.report is not None
+                return order.report
             except BaseException:
                 new.discard()
                 raise
@@ -110,11 +114,28 @@ class Swapper:
     def _index(self, execution: Execution, name: str) -> int:
         nodes = execution.plan.nodes
         for index, node in enumerate(nodes):
-            if node.name == name and node.component.kind != "carrier":
+            if node.name == name and self._is_own(execution, index):
                 return index
-        known = [node.name for node in nodes if node.component.kind != "carrier"]
+        known = [node.name for at, node in enumerate(nodes) if self._is_own(execution, at)]
         hint = suggestion(name, known, f"its nodes are {', '.join(known)}")
         raise refusals.unknown_node(execution.plan.name, name, hint)
+
+    def _is_own(self, execution: Execution, index: int) -> bool:
+        """Whether it is a node of the flow that runs, as its author knows it."""
+        is_end = execution.plan.nodes[index].component.kind == "carrier"
+        return index not in execution.retired and not is_end
+
+    def swap_graph(
+        self, plan: Plan, replaced: Collection[str], options: SwapOptions
+    ) -> GraphReport:
+        """Gives the flow a new graph. Blocks; call it outside the turns."""
+        from torvyn.reactor.swap.graph_swap import GraphSwap
+
+        with self._turn:
+            execution = self._running()
+            for node in execution.plan.nodes:
+                self._warm.settle(node.name)
+            return GraphSwap(execution, plan, replaced, options).run()
 
     def _check(
         self, execution: Execution, index: int, old: Runner, new: Runner, options: SwapOptions
@@ -144,7 +165,8 @@ class Swapper:
         def on_exchanged(done: Exchange) -> SwapOrder | None:
             self._swaps.install(index, new)
             new.start()
-            self.reports.append(make_report(new, done, state))
+            order.report = make_report(new, done, state)
+            self.reports.append(order.report)
             warm = WarmStage(old, done.old)
             if options.trial_s <= 0 or not can_return(old, new, moves):
                 self._warm.tear_down(warm)

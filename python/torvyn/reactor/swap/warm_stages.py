@@ -66,7 +66,8 @@ class WarmStages:
         warm, alarm = kept
         alarm.cancel()
         if execution is not None and execution.native is not None:
-            index = next(at for at, node in enumerate(execution.plan.nodes) if node.name == name)
+            nodes = execution.plan.nodes
+            index = max(at for at, node in enumerate(nodes) if node.name == name)
             execution.native.node(index).end_trial()
         self.tear_down(warm)
 

@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from torvyn.errors import FlowError
+from torvyn.errors import FlowError, TorvynError
 from torvyn.link.plan import Plan
 from torvyn.reactor.failures import init_timeout
 from torvyn.reactor.run.lifecycle import note_stack
@@ -127,6 +127,16 @@ def deadline_exceeded(plan: Plan, stuck: StuckCall) -> FlowError:
     )
     note_stack(error, stuck.stack)
     return error
+
+
+def end_not_stored(plan: Plan, reason: TorvynError) -> FlowError:
+    """The error of a flow that has done its work, and could not store its end in time."""
+    return FlowError(
+        "reactor.deadline-exceeded",
+        f"flow `{plan.name}` did not finish within {plan.deadline_s:g} s: its end could not be "
+        f"stored: {reason.message}",
+        hint=reason.hint,
+    )
 
 
 def _report(stuck: StuckCall, limit_s: float) -> None:

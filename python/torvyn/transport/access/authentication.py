@@ -6,10 +6,10 @@ Without a key file every caller is `ANYONE`, and nothing here costs anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn.manifest.schema.tables import PRIORITIES
 from torvyn.transport.access.audit import Audit
@@ -18,6 +18,10 @@ from torvyn.transport.access.key_limits import KeyLimits
 from torvyn.transport.access.keyring import Keyring, has_expired, key_in
 from torvyn.transport.rejection import Rejection
 from torvyn.transport.settings import ServerSettings
+from torvyn.transport.workers.share import WHOLE
+
+if TYPE_CHECKING:
+    from torvyn.transport.sessions.servers.key_limits import SharedKeyLimits
 
 
 class Authenticator:
@@ -27,8 +31,12 @@ class Authenticator:
         self.limits = KeyLimits(clock)
         self.audit = Audit(settings.audit, settings.audit_file, clock)
         self._keyring: Keyring | None = None
+        self.shared: SharedKeyLimits | None = None
+        """The limits of keys over several servers, if this is one of them."""
         if settings.keys:
-            self._keyring = Keyring(Path(settings.keys), clock, settings.share)
+            # Servers that share their sessions share the limits of keys as well.
+            share = WHOLE if settings.shares_sessions else settings.share
+            self._keyring = Keyring(Path(settings.keys), clock, share)
 
     @property
     def has_keys(self) -> bool:
@@ -74,6 +82,25 @@ class Authenticator:
         except Rejection as rejection:
             self.audit.refused(rejection.code, caller.key[:8] or None, key=caller.name)
             raise
+
+    @asynccontextmanager
+    async def slot(self, caller: Caller) -> AsyncIterator[None]:
+        """As `enter`, also within the limits that several servers share."""
+        with self.enter(caller):
+            current = self.check(caller)
+            if self.shared is None or not current.is_limited:
+                yield
+                return
+            try:
+                entered = self.shared.enter(current)
+                await entered.__aenter__()
+            except Rejection as rejection:
+                self.audit.refused(rejection.code, caller.key[:8] or None, key=caller.name)
+                raise
+            try:
+                yield
+            finally:
+                await entered.__aexit__(None, None, None)
 
     def is_valid(self, caller: Caller) -> bool:
         return self._keyring is None or self._keyring.current(caller) is not None

@@ -24,6 +24,11 @@ class Caller:
     is_admin: bool = False
     """Sees what the server does for all tenants."""
 
+    @property
+    def is_limited(self) -> bool:
+        limits = (self.max_streams, self.requests_per_minute, self.tokens_per_second)
+        return any(limit is not None for limit in limits)
+
 
 ANYONE: Final = Caller(is_admin=True)
 """Every caller of a server without API keys."""

@@ -22,6 +22,7 @@ _EXACT_S: Final = 1e-6
 """Smaller differences of time are rounding errors."""
 _CATCH_UP_S: Final = 0.1
 """How much lost time may be caught up: timers are late, and the mean rate should be right."""
+KEY_BUSY: Final = "transport.key-busy"
 _UNLIMITED: Final = contextlib.nullcontext()
 
 
@@ -31,6 +32,7 @@ class KeyLimits:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._usage: dict[str, _KeyUsage] = {}
+        self._shares: dict[str, float] = {}
 
     def enter(self, caller: Caller) -> AbstractContextManager[None]:
         """Counts a request, and in a `with` statement a stream. Raises a rejection at a limit."""
@@ -38,11 +40,11 @@ class KeyLimits:
             return _UNLIMITED
         usage = self._of(caller)
         if caller.max_streams is not None and usage.streams >= caller.max_streams:
-            raise _too_many_streams(caller.max_streams)
+            raise too_many_streams(caller.max_streams)
         if caller.requests_per_minute is not None:
             wait_s = usage.requests.take(self._clock(), caller.requests_per_minute)
             if wait_s > 0:
-                raise _rate_exceeded(caller.requests_per_minute, wait_s)
+                raise rate_exceeded(caller.requests_per_minute, wait_s)
         return usage
 
     def pace(self, caller: Caller) -> Pace | None:
@@ -52,8 +54,18 @@ class KeyLimits:
         usage = self._of(caller)
         if usage.pace is None:
             usage.pace = Pace(caller.tokens_per_second, self._clock)
-        usage.pace.rate = caller.tokens_per_second
+        usage.pace.rate = caller.tokens_per_second * self._shares.get(caller.key, 1.0)
         return usage.pace
+
+    def set_share(self, key: str, share: float) -> None:
+        """The part of the key's tokens per second that this server has; others have the rest."""
+        before = self._shares.get(key, 1.0)
+        self._shares[key] = share
+        usage = self._usage.get(key)
+        if usage is not None and usage.pace is not None:
+            usage.pace.rate *= share / before
+        if share == 1.0:
+            del self._shares[key]
 
     def forget(self, key: str) -> None:
         self._usage.pop(key, None)
@@ -90,19 +102,19 @@ class RateLimiter:
     Its state is one number: the time at which the bucket will be full again.
     """
 
-    __slots__ = ("_full_s",)
+    __slots__ = ("full_s",)
 
-    def __init__(self) -> None:
-        self._full_s = -math.inf
+    def __init__(self, full_s: float = -math.inf) -> None:
+        self.full_s = full_s
 
     def take(self, now_s: float, per_minute: int) -> float:
         """0 if the request is within the limit, else the seconds to wait."""
         each_s = 60 / per_minute
-        full_s = max(self._full_s, now_s) + each_s
+        full_s = max(self.full_s, now_s) + each_s
         wait_s = full_s - now_s - 60
         if wait_s > _EXACT_S:
             return wait_s
-        self._full_s = full_s
+        self.full_s = full_s
         return 0.0
 
 
@@ -127,7 +139,7 @@ class Pace:
         return self._paid_s - self._clock()
 
 
-def _too_many_streams(limit: int) -> Rejection:
+def too_many_streams(limit: int) -> Rejection:
     streams = "1 stream" if limit == 1 else f"{limit} streams"
     return _key_busy(streams, "wait until one ends, or stop one")
 
@@ -140,10 +152,10 @@ def too_many_connections(count: int) -> Rejection:
 def _key_busy(used: str, hint: str) -> Rejection:
     message = f"this API key already has {used}, the maximum"
     headers = {"retry-after": "1"}
-    return Rejection(429, "transport.key-busy", message, hint=hint, headers=headers)
+    return Rejection(429, KEY_BUSY, message, hint=hint, headers=headers)
 
 
-def _rate_exceeded(per_minute: int, wait_s: float) -> Rejection:
+def rate_exceeded(per_minute: int, wait_s: float) -> Rejection:
     return Rejection(
         429,
         "transport.key-rate",

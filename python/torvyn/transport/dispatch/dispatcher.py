@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 from torvyn.transport import request_body
 from torvyn.transport.access.authentication import priority
 from torvyn.transport.answer_stream import AnswerStream
-from torvyn.transport.rejection import unknown_stream
 from torvyn.transport.sessions.subscriber import SessionClient, Subscriber
 from torvyn.transport.whole_answer import WholeAnswer
 
 if TYPE_CHECKING:
     from torvyn.transport.access.admission import Admission
     from torvyn.transport.access.authentication import Authenticator
+    from torvyn.transport.access.caller import Caller
     from torvyn.transport.dispatch.running_calls import RunningCalls
     from torvyn.transport.dispatch.service_table import ServiceTable
     from torvyn.transport.rejection import ErrorReporter
     from torvyn.transport.request_body import InferenceRequest
+    from torvyn.transport.sessions.frame_buffer import FrameBuffer
     from torvyn.transport.sessions.registry import SessionRegistry
+    from torvyn.transport.sessions.servers.owner_link import OwnerLink
     from torvyn.transport.settings import ServerSettings
     from torvyn.transport.wire import Wire
 
@@ -62,23 +64,31 @@ class Dispatcher:
         # Created before it waits for admission: its clock starts when the request was received.
         answer = service.generate(request.input, **request.options)
         make = AnswerStream if request.is_streamed else WholeAnswer
-        with self._authenticator.enter(wire.caller):
-            async with self._admission.slot(answer.request.priority):
-                call = make(wire, request, name, service, answer, self.settings)
-                await self.running.run(call)
+        slot = self._admission.slot(answer.request.priority)
+        async with self._authenticator.slot(wire.caller), slot:
+            call = make(wire, request, name, service, answer, self.settings)
+            await self.running.run(call)
 
     def require_sessions(self) -> None:
-        """Raises a rejection if a stream may belong to another process."""
-        self.settings.share.require_sessions()
+        """Raises a rejection if a stream may belong to a process that this one cannot reach."""
+        if not self.settings.shares_sessions:
+            self.settings.share.require_sessions()
 
     async def resume(self, wire: Wire, id: str, after: str | None) -> None:
         """Sends the frames of a session that come after `after`, an event id."""
         self.require_sessions()
         self._authenticator.check(wire.caller)
         session = await self._sessions.find(id, wire.caller)
+        if self.settings.shares_sessions:
+            await session.catch_up(after)
         seq = session.seq_after(after)
         self._sessions.resumed += 1
         await self.running.read(SessionClient(session, wire, self.settings, seq))
+
+    def link_of(self, id: str | None, caller: Caller) -> OwnerLink | None:
+        """To the server that generates a session which is read here, if that is another one."""
+        session = None if id is None else self._sessions.get(id, caller)
+        return None if session is None else session.link
 
     async def observe(self, wire: Wire, id: str) -> None:
         """Sends the frames of a stream of the caller's tenant, without changing the stream."""
@@ -87,9 +97,12 @@ class Dispatcher:
         session = self._sessions.get(id, wire.caller)
         call = self.running.find(id, wire.caller)
         if session is not None:
-            buffer, epoch = session.buffer, session.epoch
+            await self._observe(wire, session.buffer, session.epoch)
         elif isinstance(call, AnswerStream):
-            buffer, epoch = call.tap.buffer, call.tap.epoch
+            await self._observe(wire, call.tap.buffer, call.tap.epoch)
         else:
-            raise unknown_stream()
+            async with self._sessions.observed_elsewhere(id, wire.caller) as frames:
+                await self._observe(wire, *frames)
+
+    async def _observe(self, wire: Wire, buffer: FrameBuffer, epoch: str) -> None:
         await self.running.read(Subscriber(buffer, epoch, wire, self.settings, buffer.first))

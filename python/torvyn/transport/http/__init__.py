@@ -9,6 +9,7 @@ routes            the URL table
 inference_routes  routes that services answer
 stream_routes     routes about one stream
 server_routes     health, metrics, models, documents
+pool_routes       the pools of a server, and changes of their members
 body_limit        limits the size and the duration of a request body
 openapi           the OpenAPI document
 page              the chat page

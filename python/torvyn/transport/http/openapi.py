@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from torvyn.contract.enums import PriorityClass
+from torvyn.transport.http.pool_routes import ACTIONS
 
 Json = dict[str, Any]
 
@@ -43,6 +44,17 @@ _LINES: Final = {"application/x-ndjson": {"schema": {"type": "string"}}}
 _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
 _HTML: Final = {"text/html": {"schema": {"type": "string"}}}
 _BYTES: Final = {"*/*": {"schema": {"type": "string"}}}
+_POOL_CHANGE: Final[Json] = {
+    "type": "object",
+    "properties": {
+        "flow": {"type": "string"},
+        "action": {"enum": list(ACTIONS)},
+        "member": {"type": "string"},
+        "address": {"type": "string"},
+    },
+    "required": ["action"],
+    "additionalProperties": False,
+}
 
 _SECURITY: Final[Json] = {
     "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
@@ -80,6 +92,10 @@ def document(flows: list[str], root: str = "", has_keys: bool = False) -> Json:
         "/flows": {"get": _operation("List running answers and counters.", _JSON)},
         "/flows/{id}": {
             "get": _operation("Describe one answer and its element counts.", _JSON, None, "id")
+        },
+        "/pools": {
+            "get": _operation("The members of the server's pools.", _JSON),
+            "post": _operation("Change the members of a pool.", _JSON, _POOL_CHANGE),
         },
         "/metrics": {
             "get": _operation(

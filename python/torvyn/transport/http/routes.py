@@ -13,12 +13,13 @@ from torvyn.transport.websocket.endpoint import upgrade_required
 if TYPE_CHECKING:
     from torvyn.transport.http.exchange import HttpExchange
     from torvyn.transport.http.inference_routes import InferenceRoutes
+    from torvyn.transport.http.pool_routes import PoolRoutes
 
 Handler = Callable[["HttpExchange"], Awaitable[None]]
 
 _PUBLIC: Final = ("/", "/healthz", "/readyz")
-_FOR_ADMINS: Final = ("/flows", "/metrics")
-"""They show what all callers do."""
+_FOR_ADMINS: Final = ("/flows", "/metrics", "/pools")
+"""They show what all callers do, or change it."""
 
 
 class Router:
@@ -27,6 +28,7 @@ class Router:
         inference: InferenceRoutes,
         streams: stream_routes.StreamRoutes,
         server: server_routes.ServerRoutes,
+        pools: PoolRoutes,
     ) -> None:
         self.paths: dict[str, dict[str, Handler]] = {
             "/": {"GET": page.index},
@@ -40,6 +42,7 @@ class Router:
             server_routes.MODEL + "{name}": {"GET": server.model},
             "/flows": {"GET": server.flows},
             server_routes.FLOW + "{id}": {"GET": server.flow},
+            "/pools": {"GET": pools.show, "POST": pools.change},
             "/metrics": {"GET": server.metrics},
             "/healthz": {"GET": server.health},
             "/readyz": {"GET": server.ready},

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.transport.http.pool_routes import pools_of
 from torvyn.transport.rejection import unknown_flow
+from torvyn.transport.telemetry.pool_metrics import pool_metrics
 
 if TYPE_CHECKING:
     from torvyn.transport.dispatch.running_calls import RunningCalls
@@ -75,7 +77,8 @@ class ServerRoutes:
         await exchange.answer(instance)
 
     async def metrics(self, exchange: HttpExchange) -> None:
-        text = self._metrics.prometheus(self._server_metrics())
+        pools = pool_metrics(dict(pools_of(self._services)))
+        text = self._metrics.prometheus(self._server_metrics(), pools)
         await exchange.answer(text, kind=_PROMETHEUS)
 
     async def openapi(self, exchange: HttpExchange) -> None:

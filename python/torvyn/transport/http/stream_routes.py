@@ -42,12 +42,12 @@ class StreamRoutes:
     async def stop(self, exchange: HttpExchange) -> None:
         """Stops or cancels a stream. A session whose answer has ended is deleted."""
         id = exchange.path.removeprefix(STREAM)
-        call = self._dispatcher.running.find(id, exchange.caller)
-        if call is None:
-            self._dispatcher.require_sessions()
-            await self._sessions.forget(await self._sessions.find(id, exchange.caller))
-            await exchange.answer({"id": id, "forgotten": True})
-            return
         is_cancelled = exchange.query.get("cancel") in _TRUE
-        call.cancel() if is_cancelled else call.stop()
-        await exchange.answer({"id": id, "cancelled" if is_cancelled else "stopped": True}, 202)
+        call = self._dispatcher.running.find(id, exchange.caller)
+        if call is not None:
+            call.cancel() if is_cancelled else call.stop()
+            done = {"cancelled" if is_cancelled else "stopped": True}
+        else:
+            self._dispatcher.require_sessions()
+            done = await self._sessions.stop_stored(id, exchange.caller, is_cancelled)
+        await exchange.answer({"id": id, **done}, 200 if "forgotten" in done else 202)

@@ -50,6 +50,7 @@ class Server:
         application.connection_metrics = self._connection_metrics
 
     async def __aenter__(self) -> Self:
+        await self.application.start()
         self._listener.start()
         if self._grpc_listener is not None:
             self._grpc_listener.start()

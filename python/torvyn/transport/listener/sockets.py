@@ -7,6 +7,7 @@ import sys
 from typing import Final
 
 from torvyn.errors import MissingError
+from torvyn.transport.listener.handed_sockets import store_socket, take_socket
 from torvyn.transport.settings import KiB, ServerSettings
 
 BACKLOG: Final = 1024
@@ -17,15 +18,23 @@ slow, it is better that the engine waits than that the socket fills."""
 
 def listen(settings: ServerSettings) -> socket.socket:
     """A listening socket. Connections inherit its options."""
-    sock = bind(settings, settings.port, is_shared=not settings.share.is_whole)
-    sock.listen(BACKLOG)
-    return sock
+    return _listen(settings, settings.port, "--port")
 
 
 def listen_for_grpc(settings: ServerSettings, port: int) -> socket.socket:
     """As `listen`, on another port."""
-    sock = bind(settings, port, is_shared=not settings.share.is_whole, flag="--grpc-port")
+    return _listen(settings, port, "--grpc-port")
+
+
+def _listen(settings: ServerSettings, port: int, flag: str) -> socket.socket:
+    # What was asked for, so that a free port that was chosen once stays the same.
+    name = f"{flag.strip('-')}-{settings.host.replace(':', '.')}-{port}"
+    sock = take_socket(name)
+    if sock is None:
+        sock = bind(settings, port, is_shared=not settings.share.is_whole, flag=flag)
     sock.listen(BACKLOG)
+    sock.setblocking(False)
+    store_socket(name, sock)
     return sock
 
 

@@ -26,6 +26,7 @@ from torvyn.transport.rejection import (
 if TYPE_CHECKING:
     from torvyn.transport.call import Call
     from torvyn.transport.dispatch.dispatcher import Dispatcher
+    from torvyn.transport.sessions.servers.owner_link import OwnerLink
 
 logger = logging.getLogger("torvyn.transport")
 
@@ -137,15 +138,22 @@ class Multiplexer:
         if call is not None:
             call.cancel() if message["type"] == "cancel" else call.stop()
             stream.hurry()
+        elif (link := self._link(stream)) is not None:
+            link.control(message["type"])
+            stream.hurry()
         elif stream.answer_id is None:
             self._drop(stream, Rejection(409, "transport.stream-left", _STOPPED))
 
     def _update(self, stream_id: str, message: Mapping[str, Any]) -> None:
         changes = client_message.changes(message)
-        call = self._call(self._stream(stream_id))
-        if call is None:
+        stream = self._stream(stream_id)
+        call, link = self._call(stream), self._link(stream)
+        if call is not None:
+            call.update(**changes)
+        elif link is not None:
+            link.control("update", **changes)
+        else:
             raise request_body.invalid("a stream cannot be updated before its `start` frame")
-        call.update(**changes)
 
     def _credit(self, stream_id: str, message: Mapping[str, Any]) -> None:
         frames = client_message.frames(message)
@@ -214,6 +222,10 @@ class Multiplexer:
         """Its call; None while it waits for admission, and for observers."""
         id = stream.answer_id
         return None if id is None else self._running.find(id, stream.caller)
+
+    def _link(self, stream: ChannelStream) -> OwnerLink | None:
+        """To the server that generates its answer, if that is another one."""
+        return self._dispatcher.link_of(stream.answer_id, stream.caller)
 
     def _drop(self, stream: ChannelStream, reason: Rejection) -> None:
         """Sends no more of it: it never began, or continues without this client."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 class FrameBuffer:
@@ -63,6 +63,12 @@ class FrameBuffer:
             self.first += 1
             if on_drop is not None:
                 on_drop(self.first - 1, dropped)
+
+    def replace(self, start: bytes, first: int, frames: Iterable[bytes]) -> None:
+        """Has these frames from now on; a frame never changes, so its readers continue."""
+        self.start, self.first, self._frames = start, first, deque(frames)
+        self._bytes = sum(map(len, self._frames))
+        self.wake()
 
     def end(self) -> None:
         self.is_over = True

@@ -1,38 +1,35 @@
-"""The sessions of a server: which exist, whose they are, and how long they are kept."""
+"""The sessions of a server: starts them, finds them, continues those of an earlier process."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.answer_stream import AnswerStream
 from torvyn.transport.http.exchange import ID
-from torvyn.transport.rejection import (
-    Rejection,
-    client_error,
-    session_memory_full,
-    shutting_down,
-    too_many_sessions,
-    unknown_stream,
-)
-from torvyn.transport.sessions.memory import SessionMemory
+from torvyn.transport.rejection import Rejection, unknown_stream
+from torvyn.transport.sessions.kept_sessions import KeptSessions
 from torvyn.transport.sessions.revival import error_frames, replayed, to_stored
-from torvyn.transport.sessions.session import Session, SessionWire
-from torvyn.transport.sessions.store import SessionStore
+from torvyn.transport.sessions.servers.cluster import Cluster
+from torvyn.transport.sessions.session import Session
+from torvyn.transport.sessions.session_answers import SessionAnswers
+from torvyn.transport.sessions.shared.address import is_address
+from torvyn.transport.sessions.store import FrameStore, SessionStore
 
 if TYPE_CHECKING:
-    from torvyn.engine.answer.answer import Answer
     from torvyn.transport.access.admission import Admission
     from torvyn.transport.access.authentication import Authenticator
     from torvyn.transport.dispatch.running_calls import RunningCalls
     from torvyn.transport.dispatch.service_table import ServiceTable
     from torvyn.transport.request_body import InferenceRequest
+    from torvyn.transport.sessions.frame_buffer import FrameBuffer
+    from torvyn.transport.sessions.store_file import StoredSession
     from torvyn.transport.settings import ServerSettings
 
 logger = logging.getLogger("torvyn.transport")
@@ -51,16 +48,23 @@ class SessionRegistry:
     ) -> None:
         self._settings = settings
         self._services = services
-        self._authenticator = authenticator
-        self._admission = admission
         self._running = running
-        path = settings.session_store
-        self._store = SessionStore(Path(path)) if path else None
-        self._sessions: dict[str, Session] = {}
-        self._expiry_timers: dict[str, asyncio.TimerHandle] = {}
+        access = (authenticator, admission, running)
+        self._answers = SessionAnswers(settings, services, *access, self._spawn)
+        self._sessions = KeptSessions(settings, self._evict)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_cleaned = False
-        self._memory = SessionMemory(settings)
+        self.cluster: Cluster | None = None
+        """Servers that share their sessions, if this is one of them."""
+        self._file: SessionStore | None = None
+        self._store: FrameStore | None = None
+        path = settings.session_store
+        if path is not None and is_address(path):
+            self.cluster = Cluster(path, settings, self, running)
+            self._store = self.cluster.store
+            authenticator.shared = self.cluster.key_limits(authenticator.limits)
+        elif path:
+            self._store = self._file = SessionStore(Path(path))
         self.resumed = 0
         """How often a client resumed a session."""
 
@@ -68,9 +72,14 @@ class SessionRegistry:
         return len(self._sessions)
 
     def open(self) -> None:
-        """Opens the store now; raises if that fails."""
-        if self._store is not None:
-            self._store.open()
+        """Opens the file of the store now; raises if that fails."""
+        if self._file is not None:
+            self._file.open()
+
+    async def connect(self) -> None:
+        """Connects to the broker that keeps the sessions, if there is one. Raises if that fails."""
+        if self.cluster is not None:
+            await self.cluster.connect()
 
     async def start(
         self, request: InferenceRequest, request_id: str, caller: Caller, peer: str | None = None
@@ -78,16 +87,17 @@ class SessionRegistry:
         """A session whose answer runs. Raises a rejection."""
         name, service = self._services.find(request.flow)
         answer = service.generate(request.input, **request.options)
-        self._make_room(caller)
+        await self.connect()
+        self._sessions.make_room(caller)
         limit_bytes = self._settings.session_bytes
         session = Session(answer.request_id, caller, name, secrets.token_hex(4), limit_bytes)
-        self._add(session)
+        self.add(session)
         try:
             if self._store is not None:
                 self._clean_once()
                 await self._store.begin(to_stored(session, request))
                 session.store = self._store
-            await self._start_answer(session, request, answer, request_id, peer)
+            await self._answers.start(session, request, answer, request_id, peer)
         except BaseException:
             await self.forget(session)
             raise
@@ -95,7 +105,7 @@ class SessionRegistry:
 
     async def find(self, id: str, caller: Caller) -> Session:
         """The session with that id, in memory or in the store, if it is the caller's."""
-        session = self._sessions.get(id) or await self._restore(id, caller)
+        session = self._sessions.get(id) or await self._find_stored(id, caller)
         if session is None or session.caller.tenant != caller.tenant:
             raise unknown_stream()
         return session
@@ -105,173 +115,149 @@ class SessionRegistry:
         session = self._sessions.get(id)
         return session if session is not None and session.caller.tenant == caller.tenant else None
 
+    def owned(self, id: str) -> Session | None:
+        """The session with that id, if this server generates it or did so."""
+        session = self._sessions.get(id)
+        is_ours = session is not None and session.link is None and not session.is_suspended
+        return session if is_ours else None
+
+    def read_here(self, id: str) -> Session | None:
+        """The session with that id, if another server generates it and a client reads it here."""
+        session = self._sessions.get(id)
+        return session if session is not None and session.link is not None else None
+
+    def add(self, session: Session) -> None:
+        self._sessions.add(session)
+        session.on_lost = self.remove
+
+    def remove(self, session: Session) -> None:
+        """Deletes it from memory."""
+        self._sessions.remove(session)
+        # The rest of the answer goes to observers, and is not stored.
+        session.store = None
+        if self.cluster is not None:
+            # Its record expires if no other server continues it.
+            self.cluster.store.owned.pop(session.id, None)
+        if session.link is not None:
+            session.link.close()
+        call = self._running.calls.get(session.id)
+        if call is not None and session.task is not None:
+            call.cancel()
+        session.is_forgotten.set()
+        session.buffer.wake()
+
     async def forget(self, session: Session) -> None:
         """Deletes it, from memory and from the store."""
-        self._remove(session)
+        self.remove(session)
         if self._store is not None:
             await self._store.drop(session.id)
+
+    async def stop_stored(self, id: str, caller: Caller, is_cancelled: bool) -> dict[str, Any]:
+        """Deletes a session whose answer has ended, or stops one that another server generates;
+        returns which. Raises a rejection if there is none."""
+        session = self.get(id, caller)
+        if session is None and ID.fullmatch(id) is None:
+            # A wildcard of the broker would name the session of somebody else.
+            raise unknown_stream()
+        if self.cluster is not None and (session is None or session.link is not None):
+            kind = "cancel" if is_cancelled else "stop"
+            done = await self.cluster.calls.stop(id, caller, kind)
+            if done is None:
+                raise unknown_stream()
+            return done
+        await self.forget(session or await self.find(id, caller))
+        return {"forgotten": True}
+
+    @contextlib.asynccontextmanager
+    async def observed_elsewhere(
+        self, id: str, caller: Caller
+    ) -> AsyncIterator[tuple[FrameBuffer, str]]:
+        """The frames, and their epoch, of a stream that another server generates."""
+        if self.cluster is None or ID.fullmatch(id) is None:
+            raise unknown_stream()
+        async with self.cluster.observed(id, caller) as frames:
+            yield frames
 
     def suspend(self) -> None:
         """Leaves the sessions that another process can continue to that process."""
         for session in self._sessions.values():
             service = self._services.get(session.flow)
             is_replayable = service is not None and service.engine.is_replayable
-            if session.store is not None and is_replayable and not session.is_over:
+            can_continue = session.store is not None and is_replayable and not session.is_over
+            if can_continue or session.link is not None:
                 session.suspend()
 
     def close(self) -> None:
-        for timer in self._expiry_timers.values():
-            timer.cancel()
-        if self._store is not None:
-            self._store.close()
+        self._sessions.close()
+        if self._file is not None:
+            self._file.close()
 
-    # Answers
+    async def aclose(self) -> None:
+        self.close()
+        if self.cluster is not None:
+            await self.cluster.aclose()
 
-    async def _start_answer(
-        self,
-        session: Session,
-        request: InferenceRequest,
-        answer: Answer,
-        request_id: str,
-        peer: str | None = None,
-    ) -> None:
-        """Returns when the answer is admitted. Raises a rejection."""
-        wire = SessionWire(request_id, session, peer)
-        service = self._services[session.flow]
-        stream = AnswerStream(wire, request, session.flow, service, answer, self._settings)
-        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        session.task = self._spawn(self._run(session, stream, admitted))
-        try:
-            await admitted
-        except asyncio.CancelledError:
-            session.task.cancel()
-            raise
-
-    async def _run(
-        self, session: Session, stream: AnswerStream, admitted: asyncio.Future[None]
-    ) -> None:
-        failure: Exception | None = None
-        try:
-            with self._authenticator.enter(session.caller):
-                async with self._admission.slot(stream.answer.request.priority):
-                    if session.is_forgotten.is_set():
-                        raise unknown_stream()
-                    if not admitted.done():
-                        admitted.set_result(None)
-                        await self._running.run(stream)
-        except Exception as error:
-            failure = error
-            if admitted.done():
-                logger.error("session %s failed", session.id[:8], exc_info=error)
-        finally:
-            if not admitted.done():
-                # Only the end of the server cancels it before it began.
-                admitted.set_exception(failure or shutting_down())
-            if not session.is_suspended:
-                _end(session, failure)
-
-    async def _restore(self, id: str, caller: Caller) -> Session | None:
-        """A session of an earlier process."""
+    async def _find_stored(self, id: str, caller: Caller) -> Session | None:
+        """A session of an earlier process, or of another server."""
         # Text that cannot be an id is not looked up: lookups share transactions with other work.
-        if self._store is None or ID.fullmatch(id) is None:
+        if ID.fullmatch(id) is None:
+            return None
+        if self.cluster is not None:
+            return await self.cluster.find(id, caller)
+        if self._file is None:
             return None
         self._clean_once()
-        stored = await self._store.load(id)
+        stored = await self._file.load(id)
         if stored is None or stored.tenant != caller.tenant or id in self._sessions:
             return self._sessions.get(id)
-        limit_bytes = self._settings.session_bytes
-        # It continues with the key of the caller that resumes it.
-        session = Session(id, caller, stored.flow, stored.epoch, limit_bytes, stored.first)
+        return await self.revive(stored, caller)
+
+    async def revive(
+        self, stored: StoredSession, caller: Caller, session: Session | None = None
+    ) -> Session:
+        """Continues a stored session; `session` is the one that clients read already."""
+        if session is None:
+            # It continues with the key of the caller that resumes it.
+            limit_bytes = self._settings.session_bytes
+            epoch, first = stored.epoch, stored.first
+            session = Session(stored.id, caller, stored.flow, epoch, limit_bytes, first)
+            self.add(session)
         session.store = self._store
-        self._add(session)
-        progress = session.refill(stored.frames, stored.dropped, stored.is_over)
+        progress = session.refill(stored)
         if not stored.is_over:
             try:
                 request, answer = replayed(self._services, stored, progress)
-                await self._start_answer(session, request, answer, id)
+                await self._answers.start(session, request, answer, stored.id)
             except Rejection:
                 # The server cannot run it now; the store still has it.
-                self._remove(session)
+                self.remove(session)
                 raise
             except TorvynError as error:
                 await session.add(error_frames(session, error))
-        self._expire_later(session)
+        if session.client is None:
+            self._sessions.expire_later(session)
         return session
 
     # Expiry
 
-    def _add(self, session: Session) -> None:
-        self._sessions[session.id] = session
-        session.on_idle = self._expire_later
-        session.share_bytes = self._memory.share_bytes
-        if self._memory.plan(len(self._sessions)):
-            for each in self._sessions.values():
-                each.trim()
-
-    def _remove(self, session: Session) -> None:
-        self._sessions.pop(session.id, None)
-        self._memory.plan(len(self._sessions))
-        # The rest of the answer goes to observers, and is not stored.
-        session.store = None
-        if (call := self._running.calls.get(session.id)) is not None:
-            call.cancel()
-        if (timer := self._expiry_timers.pop(session.id, None)) is not None:
-            timer.cancel()
-        session.is_forgotten.set()
-        session.buffer.wake()
-
-    def _expire_later(self, session: Session) -> None:
-        """Starts the time for which a session without a client is kept."""
-        if (timer := self._expiry_timers.pop(session.id, None)) is not None:
-            timer.cancel()
-        if self._sessions.get(session.id) is session:
-            loop = asyncio.get_running_loop()
-            ttl_s = self._settings.session_ttl_s
-            self._expiry_timers[session.id] = loop.call_later(ttl_s, self._expire, session)
-
-    def _expire(self, session: Session) -> None:
-        if session.client is None:
-            self._evict(session)
-
-    def _make_room(self, caller: Caller) -> None:
-        """Evicts the oldest sessions that have ended, those of the caller's tenant first. Raises a
-        rejection if too few have ended."""
-        while (problem := self._problem()) is not None:
-            ended = [one for one in self._sessions.values() if one.is_over and one.client is None]
-            if not ended:
-                raise problem
-            # A tenant with many sessions loses its own first.
-            own = (one for one in ended if one.caller.tenant == caller.tenant)
-            self._evict(next(own, ended[0]))
-
-    def _problem(self) -> Rejection | None:
-        """Why there cannot be another session."""
-        if len(self._sessions) >= self._settings.max_sessions:
-            return too_many_sessions(self._settings.max_sessions)
-        limit_bytes = self._memory.limit_bytes
-        # Shares keep it below, except for frames that clients have not been sent.
-        is_full = sum(one.buffer.size_bytes for one in self._sessions.values()) >= limit_bytes
-        return session_memory_full(limit_bytes) if is_full else None
-
     def _evict(self, session: Session) -> None:
         """Deletes it from memory at once, so that no client resumes it, and from the store soon."""
-        self._remove(session)
-        if self._store is not None:
+        self.remove(session)
+        if self._store is not None and session.link is None:
             self._spawn(self._store.drop(session.id))
 
     def _clean_once(self) -> None:
         """Deletes what an earlier process left in the store if no client resumes it within the time
         for which sessions are kept. Measured from now: the wall clock may jump."""
-        if not self._is_cleaned:
+        if not self._is_cleaned and self._file is not None:
             self._is_cleaned = True
-            self._spawn(self._clean())
+            self._spawn(self._clean(self._file))
 
-    async def _clean(self) -> None:
-        assert self._store is not None
-        old = set(await self._store.ids()) - self._sessions.keys()
+    async def _clean(self, file: SessionStore) -> None:
+        old = set(await file.ids()) - self._sessions.keys()
         await asyncio.sleep(self._settings.session_ttl_s)
         if unused := old - self._sessions.keys():
-            await self._store.drop(*unused)
+            await file.drop(*unused)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -283,13 +269,3 @@ class SessionRegistry:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("sessions: %s", error)
-
-
-def _end(session: Session, failure: Exception | None) -> None:
-    """Ends the frames of a session, also if the answer could not send its end."""
-    buffer = session.buffer
-    if buffer.start is not None and not buffer.is_over:
-        error = client_error(failure or RuntimeError("the answer was cancelled"))
-        for frame in error_frames(session, error):
-            buffer.add(frame)
-    buffer.end()

@@ -8,8 +8,9 @@ that no client resumes is ended.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.errors import TorvynError
@@ -17,18 +18,31 @@ from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.rejection import Rejection
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 from torvyn.transport.sessions.replay import Progress
+from torvyn.transport.sessions.store import SessionLost
 from torvyn.transport.settings import KiB
 from torvyn.transport.wire import Wire
 
 if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
-    from torvyn.transport.sessions.store import SessionStore
-    from torvyn.transport.sessions.subscriber import SessionClient
+    from torvyn.transport.sessions.servers.owner_link import OwnerLink
+    from torvyn.transport.sessions.store import FrameStore
+    from torvyn.transport.sessions.store_file import StoredSession
 
 ALL_READ: Final = "session.all-read"
 """The code of the rejection for a client that has received the whole answer."""
+CATCH_UP_S: Final = 2.0
 AHEAD_BYTES: Final = 64 * KiB
 """How far an answer may run ahead of a connected client."""
+
+
+class SessionReader(Protocol):
+    """The client of a session, here or at another server."""
+
+    def take_over(self) -> None:
+        """Another connection is the client now."""
+
+    def wake(self) -> None:
+        """Makes it check the state of the session."""
 
 
 class Session:
@@ -42,7 +56,7 @@ class Session:
         self.flow = flow
         self.epoch = epoch
         self.buffer = FrameBuffer(limit_bytes, first)
-        self.store: SessionStore | None = None
+        self.store: FrameStore | None = None
         """Stores frames before any client sees them; None: in memory only."""
         self.task: asyncio.Task[None] | None = None
         """Runs the answer."""
@@ -50,7 +64,11 @@ class Session:
         """Called when it has no client."""
         self.share_bytes: Callable[[], int] = lambda: limit_bytes
         """What it may keep at the moment: less than its limit among many sessions."""
-        self.client: SessionClient | None = None
+        self.on_lost: Callable[[Session], None] = _ignore
+        """Called when another server may continue it, and this one cannot."""
+        self.link: OwnerLink | None = None
+        """To the server that generates the answer, if that is another one."""
+        self.client: SessionReader | None = None
         self.is_forgotten = asyncio.Event()
         """It was deleted: no client will resume it."""
         self._unread = first
@@ -58,6 +76,8 @@ class Session:
         self._unread_bytes = 0
         self._dropped = Progress()
         self._is_suspended = False
+        self.lost: SessionLost | None = None
+        """Why this server no longer generates it."""
 
     @property
     def is_over(self) -> bool:
@@ -74,15 +94,15 @@ class Session:
         if self.store is not None:
             try:
                 await self.store.append(self.id, seq, list(frames), is_over)
+            except SessionLost as lost:
+                self.lose(lost)
+                return
             except TorvynError:
                 # The error frames that follow are not stored.
                 self.store = None
                 raise
         first = buffer.first
-        for frame in frames:
-            if buffer.start is not None:
-                self._unread_bytes += len(frame)
-            buffer.add(frame, self._on_drop)
+        self.fill(frames)
         self.trim()
         if is_over:
             buffer.end()
@@ -92,6 +112,13 @@ class Session:
             await self.store.forget_before(self.id, buffer.first, self._dropped.to_json())
         while not self._has_capacity():
             await buffer.changed()
+
+    def fill(self, frames: Sequence[bytes]) -> None:
+        """Adds frames that need not be stored."""
+        for frame in frames:
+            if self.buffer.start is not None:
+                self._unread_bytes += len(frame)
+            self.buffer.add(frame, self._on_drop)
 
     def _has_capacity(self) -> bool:
         if self.is_over or self.is_forgotten.is_set() or self._is_suspended:
@@ -120,6 +147,13 @@ class Session:
         if self.client is not None:
             self.client.wake()
 
+    def lose(self, why: SessionLost) -> None:
+        """Ends it here, for its client and this server; its frames are not over."""
+        if not self._is_suspended:
+            self.lost = why
+            self.suspend()
+            self.on_lost(self)
+
     @property
     def is_suspended(self) -> bool:
         return self._is_suspended
@@ -132,20 +166,37 @@ class Session:
         self._unread, self._unread_bytes = seq, self._unread_bytes - size_bytes
         if was_full:
             self.buffer.wake()
+        if self.link is not None:
+            self.link.sent(seq, size_bytes)
 
-    def attach(self, client: SessionClient, seq: int) -> None:
+    def mark_sent_before(self, seq: int) -> None:
+        """The client was sent all frames before that one."""
+        if seq > self._unread:
+            self.mark_sent(seq, self._unread_bytes - self.buffer.bytes_from(seq))
+
+    def attach(self, client: SessionReader, seq: int) -> None:
         """Makes it the client of the session; ends the connection of the client before it."""
         old, self.client = self.client, client
         if old is not None:
             old.take_over()
         self._unread, self._unread_bytes = seq, self.buffer.bytes_from(seq)
         self.buffer.wake()
+        if self.link is not None:
+            self.link.attached(seq)
 
-    def detach(self, client: SessionClient) -> None:
+    def detach(self, client: SessionReader) -> None:
         if self.client is client:
             self.client = None
             self.buffer.wake()
-            self.on_idle(self)
+            if self.link is not None:
+                self.link.detached()
+            else:
+                self.on_idle(self)
+
+    @property
+    def unread(self) -> int:
+        """The number of the first frame that was not sent to its client."""
+        return self._unread
 
     def seq_after(self, after: str | None) -> int:
         """The number of the frame after the one with that event id. Raises a rejection."""
@@ -158,6 +209,17 @@ class Session:
             message = f"frame {seq + 1} is not available; frames {first} to {next - 1} are"
             raise Rejection(410, "session.frames-gone", message, hint="send the request again")
         return seq + 1
+
+    async def catch_up(self, after: str | None, timeout_s: float = CATCH_UP_S) -> None:
+        """Waits a moment for a frame that the client has from another server: the broker may have
+        confirmed it to that one first. Raises a rejection."""
+        if after is None:
+            return
+        seq = self._seq_of(after)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while seq >= self.buffer.next and not self.is_over and not self._is_suspended:
+                    await self.buffer.changed()
 
     def _seq_of(self, event_id: str) -> int:
         epoch, dash, number = event_id.rpartition("-")
@@ -172,15 +234,16 @@ class Session:
 
     # The store
 
-    def refill(self, frames: Sequence[bytes], dropped: str, is_over: bool) -> Progress:
+    def refill(self, stored: StoredSession) -> Progress:
         """Takes the frames of a store; returns the progress of the answer."""
-        self._dropped = Progress.parse(dropped)
+        start, *frames = stored.frames
+        self._dropped = Progress.parse(stored.dropped)
         progress = Progress(self._dropped.counts)
-        for seq, frame in enumerate(frames):
-            self.buffer.add(frame)
-            if seq:
-                progress.add_frame(frame)
-        if is_over:
+        for frame in frames:
+            progress.add_frame(frame)
+        self.buffer.replace(start, stored.first, frames)
+        self._unread_bytes = self.buffer.bytes_from(self._unread)
+        if stored.is_over:
             self.buffer.end()
         return progress
 

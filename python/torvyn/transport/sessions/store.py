@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from torvyn.errors import Unavailable
 from torvyn.transport.sessions.store_file import StoredSession, StoreFile
@@ -38,6 +38,18 @@ class FrameRows:
         file.add(self.frames)
         for id in self.over:
             file.db.execute("UPDATE sessions SET is_over = 1 WHERE id = ?", (id,))
+
+
+class FrameStore(Protocol):
+    """What sessions need of a store."""
+
+    async def begin(self, stored: StoredSession) -> None: ...
+
+    async def append(self, id: str, seq: int, frames: list[bytes], is_over: bool) -> None: ...
+
+    async def forget_before(self, id: str, seq: int, dropped: str) -> None: ...
+
+    async def drop(self, *ids: str) -> None: ...
 
 
 class SessionStore:
@@ -148,9 +160,13 @@ def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:
             done.set_result(result)
 
 
-def store_failed(why: str) -> Unavailable:
+class SessionLost(Unavailable):
+    """This server cannot continue a session, but another one may: its frames are not over."""
+
+
+def store_failed(why: str, what_to_do: str = "check the disk of the server") -> Unavailable:
     return Unavailable(
         f"the answer ends because the server cannot store it: {why}",
         code="session.store-failed",
-        hint="check the disk of the server; requests without `stateful` need no store",
+        hint=f"{what_to_do}; requests without `stateful` need no store",
     )

@@ -142,7 +142,7 @@ class SessionClient(Subscriber):
 
     def wake(self) -> None:
         if self._session.is_suspended and self._end_reason is None:
-            error = shutting_down()
+            error = self._session.lost or shutting_down()
             self._end_reason = (error.code, error.message, True)
         super().wake()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from torvyn.observe.metrics import Metric
 from torvyn.protocol.frames import Usage
 from torvyn.transport.call import Call
 from torvyn.transport.telemetry.histogram import Histogram, render_labels
+from torvyn.transport.telemetry.pool_metrics import prometheus
 
 _FIRST_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TOKEN_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -98,9 +100,10 @@ class Metrics:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.flows = {name: FlowMetrics() for name in flows}
 
-    def prometheus(self, server_metrics: Mapping[str, int]) -> str:
-        """`server_metrics` has the values of `SERVER_METRICS`."""
-        return "\n".join(self._lines(server_metrics)) + "\n"
+    def prometheus(self, server_metrics: Mapping[str, int], others: Iterable[Metric] = ()) -> str:
+        """`server_metrics` has the values of `SERVER_METRICS`; `others` follow."""
+        lines = [*self._lines(server_metrics), *prometheus(others, self._labels)]
+        return "\n".join(lines) + "\n"
 
     def _lines(self, server_metrics: Mapping[str, int]) -> Iterator[str]:
         yield from _head(

@@ -1,7 +1,8 @@
 """What one of several workers gets of a limit, and what it cannot do.
 
 The kernel chooses the worker of a connection. So a limit of all of them together is divided, and a
-stream that outlives its connection is refused: the next connection may reach another worker.
+stream that outlives its connection needs sessions that all of them share: the next connection may
+reach another worker.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Share:
                 "transport.stateful-refused",
                 f"this server runs {self.workers} workers, and a stream that can be resumed or "
                 "observed belongs to one of them",
-                hint="send the request without `stateful`, or run the server with one worker",
+                hint="send the request without `stateful`, set `session_store` to a broker, or run "
+                "the server with one worker",
             )
 
 
@@ -77,10 +79,10 @@ def divided(settings: ServerSettings, share: Share) -> ServerSettings:
 
 def check_shareable(settings: ServerSettings) -> None:
     """Raises if several workers cannot serve with these settings."""
-    if settings.session_store is not None:
+    if settings.session_store is not None and not settings.shares_sessions:
         raise UsageError(
             "transport.workers-refused",
-            "`session_store` is set, and several workers cannot serve it: a session belongs to one "
-            "process",
-            hint="remove `session_store` from `[serve]`, or run one worker",
+            "`session_store` is a file, and several workers cannot share it",
+            hint="set `session_store` to a broker, such as `nats://127.0.0.1:4222`, or run one "
+            "worker",
         )

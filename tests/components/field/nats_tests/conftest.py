@@ -4,8 +4,8 @@ import contextlib
 import json
 
 import pytest
-from nats_server import NatsServer
 
+from nats_server import NatsServer
 from torvyn.components.builtin.sink_nats import Nats as NatsSink
 from torvyn.components.builtin.source_nats import Nats as NatsSource
 

@@ -5,10 +5,10 @@ import signal
 import threading
 
 import pytest
-from nats_server import add_stream, ask, needs_nats_server, publish, stored, texts
 from waiting import PATIENCE_S, eventually, pull
 
 import torvyn
+from nats_server import add_stream, ask, needs_nats_server, publish, stored, texts
 from torvyn import Element, InvalidInput
 from torvyn.components.builtin.sink_nats import Nats as NatsSink
 from torvyn.contract import Context

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from nats_server import add_stream, ask, needs_nats_server, pending, publish, texts
 from waiting import eventually, pull
 
 import torvyn
+from nats_server import add_stream, ask, needs_nats_server, pending, publish, texts
 from torvyn import Element, Unavailable
 from torvyn.components.builtin.sink_nats import Nats as NatsSink
 from torvyn.components.builtin.source_nats import Nats as NatsSource

@@ -29,6 +29,8 @@ from torvyn.artifact.registry.http.responses import (
     failure_of,
     read_body,
     unreachable,
+    untrusted,
+    without_tls,
 )
 from torvyn.client.retry_policy import Backoff
 from torvyn.concurrency.connection_pool import require_aiohttp
@@ -238,5 +240,9 @@ class Connection:
 
         try:
             yield
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise untrusted(self.host, error) from error
+        except aiohttp.ClientConnectorSSLError as error:
+            raise without_tls(self.host) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Retry(unreachable(self.host, error)) from error

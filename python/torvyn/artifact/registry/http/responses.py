@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from torvyn.artifact.failures import too_large
-from torvyn.errors import MissingError, TorvynError
+from torvyn.errors import ArtifactError, MissingError, TorvynError
 from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
@@ -62,10 +64,34 @@ def failure(
 
 
 def unreachable(host: str, error: BaseException) -> MissingError:
-    reason = escape_controls((str(error) or type(error).__name__)[:_MAX_DETAIL])
-    hint = "check the name and the network; `--offline` uses what was fetched before"
+    reason = escape_controls(_reason(error)[:_MAX_DETAIL])
+    hint = "check the name and the network; with `--offline`, `pull` and `run` use the cache"
     message = f"cannot reach {host}: {reason}"
     return MissingError("artifact.registry-unreachable", message, hint=hint)
+
+
+def _reason(error: BaseException) -> str:
+    # aiohttp's own text of a failed connection repeats the host, and has no words for the reason.
+    cause = getattr(error, "os_error", None)
+    if isinstance(cause, socket.gaierror):
+        return (cause.strerror or "unknown name").lower()
+    if isinstance(cause, OSError) and cause.errno:
+        return os.strerror(cause.errno).lower()
+    return str(error) or type(error).__name__
+
+
+def untrusted(host: str, error: aiohttp.ClientConnectorCertificateError) -> ArtifactError:
+    cause = error.certificate_error
+    reason = str(getattr(cause, "verify_message", "") or cause).rstrip(".")
+    message = f"the certificate of {host} is not trusted: {reason}"
+    hint = "if it is from your own authority, set `SSL_CERT_FILE` to a file with its certificate"
+    return ArtifactError("artifact.registry-untrusted", message, hint=hint)
+
+
+def without_tls(host: str) -> ArtifactError:
+    message = f"{host} does not speak TLS"
+    hint = "check the port; `--insecure` allows plain HTTP, in a network that you trust"
+    return ArtifactError("artifact.registry-untrusted", message, hint=hint)
 
 
 def _detail(body: bytes) -> str:

@@ -20,11 +20,11 @@ def find_server():
 
 
 class NatsServer:
-    def __init__(self, port, folder, arguments=()):
+    def __init__(self, port, folder, arguments=(), program=None):
         self.port = port
         self.url = f"nats://127.0.0.1:{port}"
         place = ["-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder)]
-        self._command = [find_server(), *place, *arguments]
+        self._command = [program or find_server(), *place, *arguments]
         self._process = None
 
     def start(self):

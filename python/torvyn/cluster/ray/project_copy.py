@@ -1,0 +1,111 @@
+"""The files of a project on the machines of a cluster.
+
+On the machine of the command the project is used where it is, so that relative paths mean the same
+as in one process. Other machines get its files: those that `torvyn pack` would pack.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import platform
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from torvyn.artifact.media_types import MANIFEST_PATH
+from torvyn.cluster.ray.failures import project_too_large
+from torvyn.cluster.ray.job import ProjectCopy
+from torvyn.link import Overrides
+from torvyn.manifest import Manifest
+
+LARGEST_BYTES: Final = 256 << 20
+_PREFIX: Final = "TORVYN_"
+
+
+@cache
+def host_id() -> str:
+    """Names this machine since it was started."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + platform.node()
+    except OSError:
+        return platform.node()
+
+
+def environment_of(manifest: Manifest, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the manifest uses, and settings."""
+    names = {name for name in environ if name.startswith(_PREFIX)} | manifest.variables
+    return {name: environ[name] for name in names if name in environ}
+
+
+def copy_project(manifest: Manifest, overrides: Overrides, *, has_archive: bool) -> ProjectCopy:
+    """The project for all machines; without an archive, for this one."""
+    path = Path(manifest.file).resolve()
+    copy = ProjectCopy(
+        host_id(), str(path), os.getcwd(), environ=environment_of(manifest, os.environ)
+    )
+    if not has_archive:
+        return copy
+    files = _files(manifest, overrides, path.parent)
+    return replace(copy, archive=_archive(files), files=frozenset(files))
+
+
+def _files(manifest: Manifest, overrides: Overrides, folder: Path) -> dict[str, Path]:
+    if overrides.packed_files is not None:
+        return {name: folder / name for name in overrides.packed_files}
+    # Groups import this module, and pack nothing.
+    from torvyn.artifact.packing.project_files import ProjectFiles
+
+    files = ProjectFiles.of(manifest).files
+    return {**files, MANIFEST_PATH: Path(manifest.file)}
+
+
+def _archive(files: Mapping[str, Path]) -> bytes:
+    total = sum(file.stat().st_size for file in files.values())
+    if total > LARGEST_BYTES:
+        raise project_too_large(total, LARGEST_BYTES)
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as archive:
+        for name, file in sorted(files.items()):
+            archive.add(file, name, recursive=False)
+    return data.getvalue()
+
+
+def open_project(copy: ProjectCopy, overrides: Overrides) -> tuple[Path, Overrides]:
+    """The manifest on this machine, and the overrides for it. Enters the folder of the command, or
+    that of the copy."""
+    os.environ.update(copy.environ)
+    if copy.archive is None or (copy.host == host_id() and os.path.exists(copy.manifest)):
+        os.chdir(copy.folder)
+        return Path(copy.manifest), overrides
+    folder = _unpack(copy.archive)
+    os.chdir(folder)
+    return folder / MANIFEST_PATH, replace(overrides, packed_files=copy.files)
+
+
+def _unpack(archive: bytes) -> Path:
+    """The folder of the files, which replicas on one machine share."""
+    digest = hashlib.sha256(archive).hexdigest()[:24]
+    parent = Path(tempfile.gettempdir(), f"torvyn-projects-{os.getuid()}")
+    parent.mkdir(mode=0o700, exist_ok=True)
+    if parent.stat().st_uid != os.getuid():
+        parent = Path(tempfile.mkdtemp(prefix="torvyn-project-"))
+    folder = parent / digest
+    if folder.exists():
+        return folder
+    fresh = Path(tempfile.mkdtemp(dir=parent))
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        packed.extractall(fresh, filter="data")
+    # Another replica may have been faster.
+    with suppress(OSError):
+        fresh.rename(folder)
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    return folder

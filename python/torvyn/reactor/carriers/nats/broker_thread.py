@@ -1,0 +1,51 @@
+"""The connection of a flow: on the background loop, for a thread that waits."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from torvyn.concurrency.background_loop import background_loop
+from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Publisher, Streams
+from torvyn.jetstream.connection import OPEN_TIMEOUT_S
+from torvyn.jetstream.start_wait import StartWait, check_addresses
+
+Result = TypeVar("Result")
+
+WAIT_S: Final = 30.0
+"""No call takes longer: each of its requests has a limit of its own."""
+
+
+class BrokerThread:
+    def __init__(self, urls: str, flow: str, start: StartWait | None = None) -> None:
+        check_addresses(urls)
+        self.loop = background_loop()
+        self.broker, self.publisher, self.streams = self.call(self._make(urls, flow))
+        try:
+            (start or StartWait(flow, OPEN_TIMEOUT_S)).wait_for(self.broker.connection)
+        except BaseException:
+            self.close()
+            raise
+
+    async def _make(self, urls: str, flow: str) -> tuple[BrokerConnection, Publisher, Streams]:
+        broker = BrokerConnection(urls, flow)
+        publisher = Publisher(broker)
+        broker.begin()
+        return broker, publisher, Streams(broker)
+
+    def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Runs a coroutine on the loop, and waits for it."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(WAIT_S)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise BrokerUnavailable("the broker does not answer") from None
+
+    def soon(self, callback: Callable[[], Any]) -> None:
+        self.loop.call_soon_threadsafe(callback)
+
+    def close(self) -> None:
+        self.call(self.broker.close())

@@ -1,0 +1,7 @@
+"""What segments have saved on the broker.
+
+flow_bucket    where the entries of a flow are, and which project it belongs to
+saved_segment  the content: states, positions, and batches that are owed to the broker
+segment_entry  where it is stored, and which process owns it
+saved_checks   whether it fits the flow as it is now
+"""

@@ -1,0 +1,84 @@
+"""What a segment has saved: its states, how far it has read, and the batches that it owes the
+broker."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from torvyn.jetstream import Message
+from torvyn.jetstream.publisher import MESSAGE_ID
+from torvyn.reactor.carriers.nats.refusals import newer_version
+
+VERSION: Final = 1
+_PLAIN: Final = (
+    "series",
+    "run",
+    "ended",
+    "owner",
+    "generation",
+    "replicas",
+    "shape",
+    "inputs",
+    "next",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The content of an entry."""
+
+    series: str
+    """The series of batches that its progress continues."""
+    run: str
+    """The run that it belongs to, until that has ended."""
+    ended: str = ""
+    """The last run that has ended."""
+    owner: str = ""
+    """The process that writes the entry."""
+    generation: int = 0
+    """How often the segment was started."""
+    replicas: int = 1
+    """How many replicas share what the segment reads."""
+    shape: str = "{}"
+    states: Mapping[str, bytes] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """By edge: the position and the batches that were seen, and the stream that they belong to."""
+    next: Mapping[str, Any] = field(default_factory=dict)
+    """By edge: the next number of each partition."""
+    outbox: Sequence[Message] = ()
+    """What was to be published after the entry."""
+
+    @classmethod
+    def new(cls) -> Saved:
+        return cls(series=f"c{secrets.token_hex(4)}", run=secrets.token_hex(4))
+
+    def encode(self) -> bytes:
+        head = {
+            "v": VERSION,
+            **{name: getattr(self, name) for name in _PLAIN},
+            "states": {name: len(state) for name, state in self.states.items()},
+            "outbox": [[m.subject, m.headers[MESSAGE_ID], len(m.body)] for m in self.outbox],
+        }
+        bodies = (*self.states.values(), *(message.body for message in self.outbox))
+        return b"".join((json.dumps(head, separators=(",", ":")).encode(), b"\n", *bodies))
+
+    @classmethod
+    def decode(cls, value: bytes) -> Saved:
+        line, _, rest = value.partition(b"\n")
+        head = json.loads(line)
+        if head["v"] != VERSION:
+            raise newer_version(head["v"])
+        at = 0
+        states: dict[str, bytes] = {}
+        for name, size in head["states"].items():
+            states[name] = rest[at : at + size]
+            at += size
+        outbox = []
+        for subject, identity, size in head["outbox"]:
+            outbox.append(Message(subject, rest[at : at + size], {MESSAGE_ID: identity}))
+            at += size
+        return cls(**{name: head[name] for name in _PLAIN}, states=states, outbox=outbox)

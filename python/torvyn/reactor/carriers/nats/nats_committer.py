@@ -1,0 +1,245 @@
+"""Makes the progress of all segments of a process durable on the broker.
+
+It has the methods of the committer of disk edges. A segment that is saved by cuts writes its entry,
+publishes what the entry owes, and then makes room upstream. The others publish at once; how far
+they have read is saved every few milliseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from torvyn.durable import Checkpoint
+from torvyn.jetstream import BrokerUnavailable, Message, Refused
+from torvyn.reactor.carriers.committer import SETTLE_S, Cut, Runs
+from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
+from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
+from torvyn.reactor.carriers.nats.input_edge import InputEdge
+from torvyn.reactor.carriers.nats.output_edge import OutputEdge, OwedBatch
+
+CUT_S: Final = 0.003
+"""The shortest time between two cuts of a segment, when its elements wait for them."""
+NAP_S: Final = 0.005
+CHECK_S: Final = 2.0
+"""How often a segment that writes no entries makes sure that no other process runs it."""
+MOST_MESSAGES: Final = 512
+"""How many messages are on their way at a time."""
+
+
+class NatsCommitter:
+    """All methods raise `BrokerUnavailable`: what was not confirmed is tried again."""
+
+    cut_s: float = CUT_S
+    read_cut_s: float = SETTLE_S
+    is_patient = True
+
+    def __init__(
+        self,
+        outputs: Sequence[OutputEdge],
+        inputs: Sequence[InputEdge],
+        entries: Sequence[SegmentEntry],
+        broker: BrokerThread,
+        by_checkpoint: Sequence[bool],
+        origins: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        """`origins`: by input, what is saved with its position."""
+        self._outputs, self._inputs = outputs, inputs
+        self._origins = origins
+        self._entries = entries
+        self._broker = broker
+        self._by_checkpoint = by_checkpoint
+        self._runs: dict[str, Runs] = {}
+        self._saved_at_s = self._checked_at_s = time.monotonic()
+        self._entered: dict[int, Cut] = {}
+        """By segment: the cut whose entry is written, and whose batches may not be published."""
+        self.commits = 0
+        # Where nothing is published, no element waits for the carrier.
+        self.nap_s = 0.0 if outputs else NAP_S
+
+    # What the thread of the carrier asks
+
+    def pause_left_s(self) -> float:
+        """Nothing is gained by waiting: what comes meanwhile is in the next batch."""
+        return 0.0
+
+    @property
+    def retry_in_s(self) -> float:
+        return min((edge.retry_in_s for edge in self._outputs), default=1.0)
+
+    def set_clock(self, offset_ns: int) -> None:
+        for log in [edge.log for edge in self._outputs] + [edge.log for edge in self._inputs]:
+            log.set_offset(offset_ns)
+
+    def follow_clock(self) -> None:
+        """The clocks of machines differ: times are those of the machine that wrote them."""
+
+    @property
+    def has_settled(self) -> bool:
+        return bool(self._runs)
+
+    def collect_settled(self) -> None:
+        for edge in self._inputs:
+            if runs := edge.log.take_settled():
+                self._runs.setdefault(edge.name, []).extend(runs)
+
+    # Commits
+
+    def commit_settled(self, *, at_once: bool = False) -> None:
+        """Saves how far the segments have read that are not saved by cuts."""
+        is_due = at_once or time.monotonic() - self._saved_at_s >= SETTLE_S
+        if not self._runs or not is_due:
+            return
+        segments = set()
+        for edge in self._inputs:
+            if edge.name in self._runs:
+                edge.settle(self._runs[edge.name])
+                segments.add(edge.reader_segment)
+        for segment in segments:
+            if segment is not None:
+                self._call(segment, {})
+        self._runs = {}
+        self._saved_at_s = time.monotonic()
+
+    def commit_batches(
+        self, edges: Sequence[OutputEdge], checkpoint: Checkpoint | None = None
+    ) -> None:
+        """Publishes what waits on these edges, except for full subjects, or saves the states of
+        acknowledged sources."""
+        if checkpoint is not None:
+            names = [entry.segment for entry in self._entries]
+            states = {"shape": checkpoint.shape, "states": checkpoint.states}
+            self._call(names.index(checkpoint.segment), states)
+        self._publish(edges)
+        self.commit_settled()
+
+    def commit_cut(
+        self, cut: Cut, edges: Sequence[OutputEdge], checkpoint: Checkpoint | None
+    ) -> None:
+        """Saves a segment at rest; then its batches are published, and what it has read is deleted.
+        After a failure it continues where it was."""
+        if self._entered.get(cut.segment) is not cut:
+            has_work = any(cut.runs.values()) or any(edge.waits for edge in edges)
+            if checkpoint is None and not has_work:
+                return
+            self._settle(cut)
+            self._call(cut.segment, _progress(cut, edges))
+            self._entered[cut.segment] = cut
+        if full := self._publish(edges):
+            raise full
+        self._entered.pop(cut.segment, None)
+
+    def commit_end(self, cut: Cut, edges: Sequence[OutputEdge]) -> None:
+        """The stream of a segment has ended in order: the next run begins behind it."""
+        self._settle(cut)
+        for edge in edges:
+            edge.finish_if_drained(is_last=True)
+        self._end(cut.segment, _progress(cut, edges))
+        if full := self._publish(edges):
+            raise full
+
+    def commit_over(self, is_completed: bool) -> None:
+        """The flow has ended. If it has ended in order, the segments that are not saved by cuts
+        say so. What is published is not owed any more."""
+        for segment, by_checkpoint in enumerate(self._by_checkpoint):
+            if is_completed and not by_checkpoint:
+                self._end_plain(segment)
+        for segment, entry in enumerate(self._entries):
+            if entry.saved.outbox and not any(edge.waits for edge in self._written_by(segment)):
+                self._broker.call(entry.save(replace(entry.saved, outbox=())))
+
+    def _end_plain(self, segment: int) -> None:
+        edges = self._written_by(segment)
+        for edge in edges:
+            edge.finish_if_drained(is_last=True)
+        if full := self._publish(edges):
+            raise full
+        self._end(segment, {})
+
+    def publish_owed(self) -> None:
+        """Publishes what an earlier process owed, as its readers make room."""
+        while self._publish(self._outputs) is not None:
+            time.sleep(self.retry_in_s)
+
+    def _written_by(self, segment: int) -> list[OutputEdge]:
+        return [edge for edge in self._outputs if edge.writer_segment == segment]
+
+    def _settle(self, cut: Cut) -> None:
+        for edge in self._inputs:
+            if edge.name in cut.runs:
+                edge.settle(cut.runs[edge.name])
+
+    def _end(self, segment: int, changes: Mapping[str, Any]) -> None:
+        for edge in self._inputs:
+            if edge.reader_segment == segment:
+                edge.settle_all()
+        self._call(segment, {**changes, "ended": self._entries[segment].saved.run})
+
+    def tidy(self) -> None:
+        """Makes sure that no other process runs the same segments."""
+        if time.monotonic() - self._checked_at_s < CHECK_S:
+            return
+        self._checked_at_s = time.monotonic()
+        for entry in self._entries:
+            self._broker.call(entry.check())
+
+    # The broker
+
+    def _call(self, segment: int, changes: Mapping[str, Any]) -> None:
+        self._broker.call(self._save(segment, changes))
+        self.commits += 1
+
+    async def _save(self, segment: int, changes: Mapping[str, Any]) -> None:
+        inputs = [edge for edge in self._inputs if edge.reader_segment == segment]
+        entry = self._entries[segment]
+        positions = {edge.name: {**edge.to_json(), **self._origins[edge.name]} for edge in inputs}
+        if entry.saved.outbox and "outbox" not in changes:
+            changes = {**changes, "outbox": self._owed(segment)}
+        await entry.save(replace(entry.saved, inputs=positions, **changes))
+        for edge in inputs:
+            edge.note_saved()
+
+    def _owed(self, segment: int) -> list[Message]:
+        """What is left of the batches that an earlier process owed."""
+        waits = (batch for edge in self._written_by(segment) for batch in edge.waits)
+        return [batch.message for batch in waits if batch.is_from_before]
+
+    def _publish(self, edges: Sequence[OutputEdge]) -> BrokerUnavailable | None:
+        """Publishes what waits, one batch per subject at a time. Returns an error if a subject is
+        full: its batches stay."""
+        while due := [(edge, batch) for edge in edges for batch in edge.due()]:
+            due = due[:MOST_MESSAGES]
+            messages = [batch.message for _, batch in due]
+            outcomes = self._broker.call(self._broker.publisher.publish(messages))
+            by_edge: dict[str, list[tuple[OwedBatch, Any]]] = {}
+            for (edge, batch), outcome in zip(due, outcomes, strict=True):
+                by_edge.setdefault(edge.name, []).append((batch, outcome))
+            for edge in edges:
+                edge.published(by_edge.get(edge.name, ()))
+            self.commits += 1
+            _raise_refusal(by_edge)
+        waiting = next((edge for edge in edges if edge.waits), None)
+        if waiting is None:
+            return None
+        return BrokerUnavailable(f"`{waiting.name}` is full on the broker", is_full=True)
+
+
+def _progress(cut: Cut, edges: Iterable[OutputEdge]) -> dict[str, Any]:
+    """What the entry of a segment holds besides its positions."""
+    return {
+        "shape": cut.checkpoint.shape,
+        "states": cut.checkpoint.states,
+        "next": {edge.name: edge.next for edge in edges},
+        "outbox": [batch.message for edge in edges for batch in edge.waits],
+    }
+
+
+def _raise_refusal(by_edge: Mapping[str, Sequence[tuple[OwedBatch, Any]]]) -> None:
+    """Raises for what is refused although there is room."""
+    for name, outcomes in by_edge.items():
+        for _, outcome in outcomes:
+            if isinstance(outcome, Refused) and not outcome.is_full:
+                what = f"the broker refuses a batch of `{name}`: {outcome.text}"
+                raise BrokerUnavailable(what)

@@ -1,0 +1,356 @@
+"""One run of the segments of a flow that are in this process: its connection, its entries, its
+carrier thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from torvyn.components.keys.key_reader import key_reader
+from torvyn.contract import Context, Element
+from torvyn.contract.enums import Role
+from torvyn.contract.inspection import has_attribute
+from torvyn.errors import InvalidInput
+from torvyn.jetstream import BrokerUnavailable, Entries
+from torvyn.jetstream.connection import OPEN_TIMEOUT_S
+from torvyn.jetstream.start_wait import StartWait
+from torvyn.link.plan import ClusterPlan, EdgePlan, Plan
+from torvyn.link.segments import Segment, segments_of
+from torvyn.reactor.carriers.carrier_end import EndingCarrier
+from torvyn.reactor.carriers.checkpoints import Checkpoints, shape_changed
+from torvyn.reactor.carriers.durable_run import DurableRun
+from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
+from torvyn.reactor.carriers.nats.edge_streams import open_streams, origin
+from torvyn.reactor.carriers.nats.entries.flow_bucket import open_bucket
+from torvyn.reactor.carriers.nats.entries.saved_checks import SavedChecks, check_outbox, has_ends
+from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
+from torvyn.reactor.carriers.nats.entries.segment_entry import SavedSegments, SegmentEntry
+from torvyn.reactor.carriers.nats.input_edge import InputEdge
+from torvyn.reactor.carriers.nats.names import (
+    PARTITIONS_PER_REPLICA,
+    EdgeNames,
+    token,
+)
+from torvyn.reactor.carriers.nats.nats_account import fold_ends
+from torvyn.reactor.carriers.nats.nats_committer import NatsCommitter
+from torvyn.reactor.carriers.nats.output_edge import OutputEdge, WriterIdentity
+from torvyn.reactor.carriers.nats.refusals import run_over, writers_changed
+from torvyn.reactor.carriers.nats.stream_figures import StreamFigures
+from torvyn.reactor.carriers.wired_plan import WiredPlan, restrict, wire
+from torvyn.reactor.statistics import Statistics
+
+if TYPE_CHECKING:
+    from torvyn._native import NativeFlow
+    from torvyn.reactor.runners import Runner
+
+
+logger = logging.getLogger("torvyn.durable")
+
+
+class NatsRun(DurableRun):
+    """Made before the components, opened before they are initialized, closed after the last turn
+    and before they are torn down."""
+
+    _broker: BrokerThread | None = None
+    _committer: NatsCommitter
+    _figures: StreamFigures | None = None
+
+    def _wire(self, plan: Plan) -> WiredPlan:
+        assert plan.cluster is not None
+        self._cluster = plan.cluster
+        self._start_wait = StartWait(plan.name, _start_limit_s(plan, plan.cluster))
+        self._segments = {segment.name: segment for segment in segments_of(plan)}
+        wired = wire(plan)
+        if not plan.cluster.segments:
+            return wired
+        chosen = [self._segments[name] for name in plan.cluster.segments]
+        return restrict(wired, {node.name for segment in chosen for node in segment.nodes})
+
+    def _make_edges(self) -> list[Any]:
+        self._outputs: list[OutputEdge] = []
+        self._inputs: list[InputEdge] = []
+        here = {node.name for node in self.wired.plan.nodes}
+        segment = self.wired.segment
+        for edge in self.wired.edges:
+            reading, writing = self._home(edge.edge.target), self._home(edge.edge.source)
+            readers = reading.replicas
+            partitions = PARTITIONS_PER_REPLICA * readers if readers > 1 else 1
+            names = EdgeNames.of(self.wired.plan.name, edge.edge, partitions)
+            if edge.writer in here:
+                self._outputs.append(OutputEdge(edge, segment(edge.writer), names))
+            if edge.reader in here:
+                owned = [p for p in range(partitions) if self._owns(p, readers)]
+                writers = writing.replicas if self._cluster.segments else 1
+                self._inputs.append(InputEdge(edge, segment(edge.reader), names, owned, writers))
+        lanes: dict[int | None, int] = {}
+        for source in sorted(self._inputs, key=lambda edge: edge.name):
+            source.lane = lanes.get(source.reader_segment, 0)
+            lanes[source.reader_segment] = source.lane + 1
+        return [*self._outputs, *self._inputs]
+
+    def _home(self, node: str) -> Segment:
+        return next(
+            segment
+            for segment in self._segments.values()
+            if any(each.name == node for each in segment.nodes)
+        )
+
+    def _owns(self, partition: int, replicas: int) -> bool:
+        return (
+            not self._cluster.segments or partition % replicas == self._cluster.replica % replicas
+        )
+
+    # Open
+
+    def open(self, runners: Sequence[Runner]) -> None:
+        self._checkpoints = Checkpoints(self.wired, runners)
+        self._save_between(runners)
+        self._check_aggregators(runners)
+        broker = self._broker = BrokerThread(self._cluster.nats, self.plan.name, self._start_wait)
+        try:
+            self._open_patiently(broker, runners)
+        except BaseException:
+            self.close_store()
+            raise
+        interval_s = self.plan.checkpoint_s or 1.0
+        self._thread = EndingCarrier(
+            self.wired, self._edges, self._committer, self._checkpoints, self._bell, interval_s
+        )
+
+    def _open_patiently(self, broker: BrokerThread, runners: Sequence[Runner]) -> None:
+        """A server that has just started may not be ready: each attempt begins anew."""
+        while True:
+            try:
+                self._open_on(broker, runners)
+                return
+            except BrokerUnavailable as error:
+                self._start_wait.retry(error)
+
+    def _open_on(self, broker: BrokerThread, runners: Sequence[Runner]) -> None:
+        """Nothing is changed on the broker before everything has been checked."""
+        bucket = open_bucket(broker, self.plan.name, self._cluster, is_fresh=self._is_fresh)
+        entries = self._make_entries(broker, bucket)
+        outdated = self._check_saved(broker, bucket, entries)
+        self._states = open_streams(broker, self._edges, self._cluster, is_fresh=self._is_fresh)
+        for entry in outdated:
+            broker.call(entry.take_over(is_fresh=self._is_fresh))
+        is_over = self._take_over(broker, entries)
+        self._saved = SavedSegments({entry.segment: entry.saved for entry in entries})
+        self._open_edges(broker, entries, runners)
+        by_checkpoint = self._checkpoints.by_checkpoint
+        self._committer = NatsCommitter(
+            self._outputs, self._inputs, entries, broker, by_checkpoint, self._origins()
+        )
+        if is_over:
+            self._committer.publish_owed()
+            self._committer.commit_over(is_completed=False)
+            raise run_over(entries[0].key, self._cluster.run)
+
+    def _save_between(self, runners: Sequence[Runner]) -> None:
+        """A segment that reads and writes is saved by cuts: what it sends is published only
+        together with what it has read. Where an aggregator has no state, that is not possible."""
+        of, by_checkpoint = self.wired.segment_of, self._checkpoints.by_checkpoint
+        stateless = {
+            segment
+            for runner, segment in zip(runners, of, strict=True)
+            if runner.node.role == Role.AGGREGATOR
+            and not has_attribute(runner.component, "snapshot")
+        }
+        reading = {edge.reader_segment for edge in self._inputs}
+        for edge in self._outputs:
+            segment = edge.writer_segment
+            if segment is not None and segment in reading and segment not in stateless:
+                by_checkpoint[segment] = True
+
+    def _make_entries(self, broker: BrokerThread, bucket: Entries) -> list[SegmentEntry]:
+        payload = broker.broker.max_payload
+        replica = self._cluster.replica if self._cluster.segments else 0
+        made = []
+        for number, wired_name in enumerate(self.wired.segments):
+            segment = self._segment(number)
+            key = f"{token(segment.name)}.{replica}"
+            made.append(SegmentEntry(bucket, wired_name, key, payload, self._count(segment)))
+        return made
+
+    def _check_saved(
+        self, broker: BrokerThread, bucket: Entries, entries: Sequence[SegmentEntry]
+    ) -> list[SegmentEntry]:
+        """Raises if what is saved does not fit. Returns the entries that had another number of
+        replicas, and nothing that would matter."""
+        checks = SavedChecks(bucket, broker.streams, self.plan.name, broker.broker.max_payload)
+        is_fresh = self._is_fresh
+        own = [self._segment(number) for number in range(len(self.wired.segments))]
+        readers = [] if is_fresh else [self._home(edge.wired.edge.target) for edge in self._outputs]
+        outdated = []
+        for segment in {each.name: each for each in (*own, *readers)}.values():
+            count = self._count(segment)
+            outdated += broker.call(checks.outdated(segment, count, is_fresh=is_fresh))
+        differences = broker.call(checks.gone(self._segments, is_fresh=is_fresh))
+        if is_fresh:
+            return outdated
+        found = {entry.segment: broker.call(entry.read()) or Saved.new() for entry in entries}
+        for saved in found.values():
+            differences += check_outbox(saved, self._outputs)
+            self._check_ends(saved)
+        differences += self._checkpoints.differences(SavedSegments(found))  # type: ignore[arg-type]
+        if differences:
+            raise shape_changed(self.plan.name, differences)
+        return outdated
+
+    def _check_ends(self, saved: Saved) -> None:
+        for edge in self._inputs:
+            if edge.name in saved.inputs and has_ends(saved, edge.name):
+                before, now = saved.inputs[edge.name]["writers"], edge.writers
+                if before != now:
+                    raise writers_changed(edge.name, before, now)
+
+    def _take_over(self, broker: BrokerThread, entries: Sequence[SegmentEntry]) -> bool:
+        """Whether all segments have ended in this run."""
+        run = self._cluster.run
+        saved = [broker.call(entry.take_over(run, is_fresh=self._is_fresh)) for entry in entries]
+        if self._is_fresh:
+            for edge in self._outputs:
+                broker.call(broker.streams.purge(edge.names.stream))
+        return bool(run) and all(each.ended == run for each in saved)
+
+    def _count(self, segment: Segment) -> int:
+        """How many processes share what the segment reads."""
+        return segment.replicas if self._cluster.segments else 1
+
+    def _segment(self, number: int) -> Segment:
+        pairs = zip(self.plan.nodes, self.wired.segment_of, strict=True)
+        names = {node.name for node, of in pairs if of == number}
+        return next(segment for name, segment in self._segments.items() if name in names)
+
+    def _origins(self) -> dict[str, dict[str, Any]]:
+        return {edge.name: origin(edge, self._states[edge.names.stream]) for edge in self._inputs}
+
+    def _position(self, edge: InputEdge, saved: Saved) -> dict[str, Any] | None:
+        """How far the edge was read. A stream that was made again has other numbers."""
+        before = saved.inputs.get(edge.name)
+        if before is None or before["created"] == self._states[edge.names.stream].created:
+            return before
+        if before["partitions"] == edge.names.partitions:
+            what = "the stream of `%s` was deleted and made again: what waited in it is gone"
+            logger.warning(what, edge.name, extra={"event": "edge.stream-replaced"})
+        return {**before, "position": 0}
+
+    def _open_edges(
+        self, broker: BrokerThread, entries: Sequence[SegmentEntry], runners: Sequence[Runner]
+    ) -> None:
+        by_name = {runner.node.name: runner for runner in runners}
+        by_checkpoint = self._checkpoints.by_checkpoint
+        replica = self._cluster.replica if self._cluster.segments else 0
+        generations: dict[str, str] = {}
+        runs: dict[str, str] = {}
+        """By edge: the run of its writers, if all of them are here."""
+        for edge in self._outputs:
+            segment = edge.writer_segment or 0
+            saved, is_cut = entries[segment].saved, by_checkpoint[segment]
+            series = saved.series if is_cut else f"g{saved.generation}"
+            identity = WriterIdentity(replica, series, saved.generation, saved.run)
+            numbers = saved.next.get(edge.name, {}) if is_cut else {}
+            key = self._key_of(edge.wired.edge)
+            payload = broker.broker.max_payload
+            outbox = [each for each in saved.outbox if edge.names.is_current(each.subject)]
+            edge.open(self._bell, not is_cut, payload, identity, numbers, key, outbox)
+            generations[edge.name] = f"g{saved.generation}"
+            if not self._cluster.segments:
+                runs[edge.name] = saved.run
+            writer: Any = by_name[edge.wired.writer].component
+            writer.log = edge.log
+        for source in self._inputs:
+            segment = source.reader_segment or 0
+            source.generation = generations.get(source.name, "")
+            saved_input = self._position(source, entries[segment].saved)
+            run = runs.get(source.name, self._cluster.run)
+            source.open(self._bell, broker, saved_input, run, is_fresh=self._is_fresh)
+            reader: Any = by_name[source.wired.reader].component
+            reader.log = source.log
+            reader.by_checkpoint = by_checkpoint[segment]
+
+    def _key_of(self, edge: EdgePlan) -> Callable[[Any], str] | None:
+        """How the key of the next node is read. An element without one goes there as well: the node
+        decides what happens to it."""
+        node = next(n for s in self._segments.values() for n in s.nodes if n.name == edge.target)
+        if node.key is None:
+            return None
+        read = key_reader(node.key)
+
+        def key(element: Element) -> str:
+            try:
+                return read(element)
+            except InvalidInput:
+                return ""
+
+        return key
+
+    def cancel_start(self) -> None:
+        self._start_wait.give_up()
+
+    @property
+    def is_start_cancelled(self) -> bool:
+        return self._start_wait.is_given_up
+
+    # Run
+
+    def contexts(self, context: Context) -> list[Context]:
+        """Where elements come from the broker only, their context has the epoch of its streams."""
+        created: dict[int, list[str]] = {}
+        for edge in self._inputs:
+            stream = self._states[edge.names.stream].created
+            created.setdefault(edge.reader_segment or 0, []).append(stream)
+        readers = {edge.wired.reader for edge in self._inputs}
+        pairs = zip(self.plan.nodes, self.wired.segment_of, strict=True)
+        mixed = {
+            segment
+            for node, segment in pairs
+            if node.role in (Role.SOURCE, Role.AGGREGATOR) and node.name not in readers
+        }
+        made = []
+        for segment in self.wired.segment_of:
+            if segment in mixed or segment not in created:
+                made.append(context)
+            else:
+                epoch = blake2b("".join(sorted(created[segment])).encode(), digest_size=8)
+                made.append(replace(context, epoch=epoch.hexdigest()))
+        return made
+
+    def restore(self) -> None:
+        self.restored = self._checkpoints.restore(self._saved)  # type: ignore[arg-type]
+
+    def start(self, native: NativeFlow) -> None:
+        super().start(native)
+        assert self._broker is not None
+        for edge in self._inputs:
+            self._broker.call(edge.start())
+        names = [edge.names.stream for edge in self._edges]
+        broker = self._broker
+        self._figures = StreamFigures(broker.streams, names, broker.broker.connection)
+        broker.call(self._figures.start())
+
+    def close_store(self) -> None:
+        broker, self._broker = self._broker, None
+        if broker is None:
+            return
+        if self._is_started:
+            for edge in self._inputs:
+                broker.call(edge.stop())
+            if self._figures is not None:
+                broker.call(self._figures.stop())
+        broker.close()
+
+    def fold(self, wired: Statistics) -> Statistics:
+        return fold_ends(wired, self.wired, self._outputs, self._inputs, self._figures)
+
+
+def _start_limit_s(plan: Plan, cluster: ClusterPlan) -> float | None:
+    """How long the start waits for the broker. Whoever starts segments starts them again, too."""
+    limit_s = cluster.start_timeout_s
+    if limit_s is None and not cluster.segments:
+        limit_s = OPEN_TIMEOUT_S
+    limits = [each for each in (limit_s, plan.deadline_s) if each is not None]
+    return min(limits, default=None)

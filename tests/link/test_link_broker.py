@@ -1,0 +1,114 @@
+"""Which broker a flow with `nats` edges uses: that of the settings, else that of `cluster up`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from torvyn.errors import LinkError
+from torvyn.link import Overrides, Plan, ProjectLinker
+from torvyn.machine import local_cluster
+from torvyn.machine.processes import ProcessRecord
+
+MANIFEST = """
+[torvyn]
+name = "project"
+version = "0.1.0"
+contract_version = "0.1.0"
+
+[flow.main.nodes.a]
+component = "lines"
+config = { path = "x" }
+
+[flow.main.nodes.b]
+component = "null"
+
+[[flow.main.edges]]
+from = "a"
+to = "b"
+carrier = "nats"
+"""
+REPLICAS = MANIFEST.replace(
+    'component = "null"',
+    'component = "json-map"\nkey = "key"\nplace = { replicas = 2 }',
+).replace(
+    "[[flow.main.edges]]",
+    """[flow.main.nodes.c]
+component = "null"
+
+[[flow.main.edges]]
+from = "b"
+to = "c"
+carrier = "nats"
+
+[[flow.main.edges]]""",
+)
+
+
+@pytest.fixture
+def local_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The state of a broker whose process is this one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = local_cluster.state_folder()
+    folder.mkdir(parents=True)
+    process = ProcessRecord.of(os.getpid())
+    broker = local_cluster.Broker(process, 0.0, "2.15.1", 4333, "hidden", "always", "store", "log")
+    local_cluster.write_state(folder, local_cluster.LocalCluster(broker))
+    return broker.url
+
+
+def linked(folder: Path, **settings: str) -> Plan:
+    (folder / "Torvyn.toml").write_text(MANIFEST)
+    overrides = Overrides(settings={f"cluster.{name}": value for name, value in settings.items()})
+    return ProjectLinker.open(folder / "Torvyn.toml", overrides).plan()
+
+
+def replica(folder: Path, number: int, *segments: str) -> Plan:
+    """The plan of one of the two replicas of `b`."""
+    (folder / "Torvyn.toml").write_text(REPLICAS)
+    settings = {"cluster.nats": "nats://10.0.0.2"}
+    overrides = Overrides(settings=settings, segments=segments, replica=number)
+    return ProjectLinker.open(folder / "Torvyn.toml", overrides).plan()
+
+
+def broker_of(plan: Plan) -> str:
+    assert plan.cluster is not None
+    return plan.cluster.nats
+
+
+def test_a_flow_uses_the_broker_of_cluster_up(tmp_path: Path, local_broker: str) -> None:
+    assert broker_of(linked(tmp_path)) == local_broker
+
+
+def test_a_setting_comes_first(tmp_path: Path, local_broker: str) -> None:
+    assert broker_of(linked(tmp_path, nats="nats://10.0.0.2")) == "nats://10.0.0.2"
+
+
+def test_the_token_is_not_shown(tmp_path: Path, local_broker: str) -> None:
+    plan = linked(tmp_path)
+
+    assert "hidden" not in plan.render() + repr(plan) + str(plan.to_dict())
+
+
+def test_without_a_broker_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    assert broker_of(linked(tmp_path)) == ""
+
+
+def test_a_process_is_one_of_the_replicas_that_its_segment_has(tmp_path: Path) -> None:
+    plan = replica(tmp_path, 1, "b")
+    assert plan.cluster is not None
+    assert plan.cluster.replica == 1
+    with pytest.raises(LinkError, match="segment `b` has no replica 2") as caught:
+        replica(tmp_path, 2, "b")
+    assert "0 to 1" in str(caught.value.diagnostics[0].hint)
+    with pytest.raises(LinkError, match="segment `c` has no replica 1"):
+        replica(tmp_path, 1, "b", "c")
+
+
+def test_a_replica_is_one_of_a_segment(tmp_path: Path) -> None:
+    with pytest.raises(LinkError, match="without `--segment`"):
+        replica(tmp_path, 1)

@@ -1,0 +1,168 @@
+"""The entry of a segment on the broker: whole at every moment, and of one owner."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from entry_faults import FaultyEntries
+
+from nats_server import NatsServer, needs_nats_server
+from torvyn.errors import FlowError
+from torvyn.jetstream import BrokerUnavailable, Message
+from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
+from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
+from torvyn.reactor.carriers.nats.entries.segment_entry import HEAD_BYTES, SegmentEntry
+
+pytestmark = needs_nats_server
+
+PART = 1000
+"""The bytes of a part: entries with more are split."""
+
+
+class Bucket:
+    """Entries of a bucket, whose writes can fail."""
+
+    def __init__(self, broker: BrokerThread) -> None:
+        self.broker = broker
+        self.entries = FaultyEntries(broker.broker, broker.publisher, "tv_main")
+        broker.call(self.entries.open())
+
+    def entry(self) -> SegmentEntry:
+        return SegmentEntry(self.entries, "a", "a.0", HEAD_BYTES + PART)
+
+    def owned(self) -> SegmentEntry:
+        entry = self.entry()
+        self.broker.call(entry.take_over())
+        return entry
+
+    def save(self, entry: SegmentEntry, state: bytes) -> None:
+        self.broker.call(entry.save(replace(entry.saved, states={"a": state})))
+
+    def stored(self) -> bytes:
+        saved = self.broker.call(self.entry().take_over())
+        return saved.states["a"]
+
+    def parts(self) -> int:
+        return len(self.broker.call(self.entries.keys("a.0.part.>")))
+
+
+@pytest.fixture
+def bucket(server: NatsServer) -> Iterator[Bucket]:
+    broker = BrokerThread(server.url, "main")
+    yield Bucket(broker)
+    broker.close()
+
+
+@pytest.mark.parametrize("size", [10, 5 * PART])
+def test_a_segment_is_saved_whatever_its_size(bucket: Bucket, size: int) -> None:
+    state, outbox = os.urandom(size), [Message("s", b"body", {"Nats-Msg-Id": "x"})]
+    first = bucket.owned()
+    for _ in range(3):
+        saved = replace(first.saved, states={"a": state}, outbox=outbox)
+        bucket.broker.call(first.save(saved))
+    found = bucket.broker.call(bucket.entry().take_over())
+    assert (found.states, found.outbox) == ({"a": state}, outbox)
+
+
+def test_only_the_last_owner_of_a_segment_can_save_it(bucket: Bucket) -> None:
+    first, second = bucket.owned(), bucket.owned()
+    with pytest.raises(FlowError, match="another process"):
+        bucket.save(first, b"")
+    bucket.save(second, b"")
+
+
+def test_a_deleted_entry_is_not_written_again_by_its_owner(bucket: Bucket) -> None:
+    first = bucket.owned()
+    bucket.broker.call(bucket.entries.delete("a.0"))
+    second = bucket.owned()
+    assert second.saved.generation == first.saved.generation
+    with pytest.raises(FlowError, match="another process"):
+        bucket.save(first, b"")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_crash_at_any_moment_leaves_a_whole_entry(bucket: Bucket, seed: int) -> None:
+    rng = random.Random(seed)
+    entry = bucket.owned()
+    possible = [os.urandom(rng.choice([10, 3 * PART]))]
+    bucket.save(entry, possible[0])
+    for _ in range(rng.randint(1, 4)):
+        possible.append(os.urandom(rng.choice([10, 3 * PART, 4 * PART])))
+        bucket.entries.fail(rng.randint(0, 4), is_stored=rng.random() < 0.5)
+        with contextlib.suppress(BrokerUnavailable):
+            bucket.save(entry, possible[-1])
+            possible = possible[-1:]
+    bucket.entries.fail_at = None
+    assert bucket.stored() in possible
+
+
+def test_after_a_lost_confirmation_the_next_content_is_the_one_that_is_stored(
+    bucket: Bucket,
+) -> None:
+    entry = bucket.owned()
+    bucket.entries.fail(0, is_stored=True)
+    with pytest.raises(BrokerUnavailable):
+        bucket.save(entry, b"first")
+    bucket.save(entry, b"second")
+    assert bucket.stored() == b"second"
+
+
+def test_parts_of_earlier_entries_are_deleted(bucket: Bucket) -> None:
+    entry = bucket.owned()
+    for size in (5, 3, 7):
+        bucket.save(entry, bytes(size * PART - 500))
+        assert bucket.parts() == size
+    again = bucket.owned()
+    assert bucket.parts() == 7
+    bucket.save(again, b"small")
+    assert bucket.parts() == 0
+
+
+def test_what_a_crash_left_is_deleted_by_the_next_owner(bucket: Bucket) -> None:
+    entry = bucket.owned()
+    bucket.entries.fail(3, is_stored=False)
+    with pytest.raises(BrokerUnavailable):
+        bucket.save(entry, bytes(4 * PART))
+    assert bucket.parts() == 3
+    bucket.owned()
+    assert bucket.parts() == 0
+
+
+def test_of_many_owners_at_once_one_is_left_and_the_entry_is_whole(bucket: Bucket) -> None:
+    state = os.urandom(5 * PART)
+    bucket.save(bucket.owned(), state)
+    contenders = [bucket.entry() for _ in range(8)]
+
+    async def contend() -> None:
+        await asyncio.gather(*(each.take_over() for each in contenders))
+
+    bucket.broker.call(contend())
+    outcomes = []
+    for each in contenders:
+        try:
+            bucket.broker.call(each.check())
+            outcomes.append(each.saved.states["a"])
+        except FlowError:
+            pass
+    assert outcomes == [state]
+    assert bucket.stored() == state
+
+
+def test_a_damaged_entry_is_named_and_can_be_discarded(bucket: Bucket) -> None:
+    bucket.save(bucket.owned(), bytes(3 * PART))
+    bucket.broker.call(bucket.entries.delete_before("a.0.part.>", 1_000_000))
+    with pytest.raises(FlowError, match=r"parts of what `a.0` has saved are missing"):
+        bucket.stored()
+    fresh = bucket.broker.call(bucket.entry().take_over(is_fresh=True))
+    assert (fresh.states, fresh.generation) == ({}, 1)
+
+
+def test_an_entry_comes_back_as_it_was() -> None:
+    saved = replace(Saved.new(), states={"a": b"\n{}", "b": b""}, inputs={"e": {"position": 3}})
+    assert Saved.decode(saved.encode()) == replace(saved, outbox=[])
