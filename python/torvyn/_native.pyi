@@ -202,6 +202,99 @@ class EdgeLog:
     def take_emitted(self) -> list[tuple[int, int]]: ...
 
 @final
+class NatsClient:
+    """A connection to a NATS server, for elements. It is established again for ever."""
+
+    def __new__(
+        cls,
+        addresses: list[str],
+        user: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+    ) -> NatsClient: ...
+    def wait(self, timeout_s: float) -> bool: ...  # Whether there is a connection now
+    @property
+    def is_connected(self) -> bool: ...
+    def close(self) -> None: ...
+
+@final
+class NatsOutput:
+    """The end of a `nats` edge that publishes."""
+
+    def __new__(
+        cls,
+        client: NatsClient,
+        log: EdgeLog,
+        owner: Bell,  # Rung when everything is published, or cannot be
+        *,
+        takes: bool,  # It takes what waits in the log; otherwise `take_all` and `release` do
+        prefix: str,
+        partitions: int,
+        writer: int,
+        series: str,
+        generation: str,
+        run: str,
+        next: dict[int, int],  # By partition: the number of its next element
+        outbox: list[tuple[str, str, bytes]],  # What an earlier process owed: subject, id, body
+    ) -> NatsOutput: ...
+    def attach(self, node: NodeHandle) -> None: ...
+    def take_all(self) -> None: ...
+    def add_end(self) -> None: ...  # The stream has ended, behind everything that waits
+    def release(self) -> None: ...  # Everything that waits now may be sent
+    # `done`, `full`, `away` or `refused`, and what the server says
+    def wait(self, timeout_s: float) -> tuple[str, str]: ...
+    def owed(self, *, is_from_before: bool) -> list[tuple[str, str, bytes]]: ...
+    def __len__(self) -> int: ...  # Batches that are not confirmed
+    @property
+    def next(self) -> dict[int, int]: ...
+    @property
+    def confirmed(self) -> int: ...  # Elements
+    @property
+    def refusals(self) -> int: ...
+    @property
+    def failure(self) -> str | None: ...
+    def stop(self) -> None: ...
+
+@final
+class NatsInput:
+    """The end of a `nats` edge that reads."""
+
+    def __new__(
+        cls,
+        log: EdgeLog,
+        owner: Bell,  # Rung when there may be something to save
+        *,
+        position: int,
+        seen: dict[str, dict[str, list[list[int]]]] | None,
+        generation: str,
+        number: int,  # Added to the numbers of elements
+        ignores_start: bool,
+        on_end: Callable[[int, str, str, int, int], bool],
+        on_damage: Callable[[int, str], None],
+    ) -> NatsInput: ...
+    def attach(self, node: NodeHandle) -> None: ...
+    def start(self, client: NatsClient, stream: str, subjects: list[str]) -> None: ...
+    def stop(self) -> None: ...
+    def finish(self) -> None: ...  # The run is over
+    def wake(self) -> None: ...
+    def settle(self, position: int) -> None: ...
+    # Ends (writer, series, run, partition, number), and the last messages of partitions
+    def advance(
+        self, is_over: bool
+    ) -> tuple[list[tuple[int, str, str, int, int]], list[tuple[int, int]]]: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def done(self) -> int: ...
+    @property
+    def changes(self) -> int: ...
+    # Elements: received, of them written by earlier processes, repeated, damaged
+    @property
+    def counts(self) -> tuple[int, int, int, int]: ...
+    def saved(self) -> dict[str, dict[str, list[list[int]]]]: ...
+    def missing(self, series: str | None = None, first: dict[int, int] | None = None) -> int: ...
+
+@final
 class Port:
     """The exchange between an offloaded stage's runner and the reactor."""
 

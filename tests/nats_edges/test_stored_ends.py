@@ -81,7 +81,7 @@ def test_an_end_that_a_dead_process_owed_is_published_before_the_run_is_over(
     flow = chain(("a", texts(0)), ("sum", Sum()), ("b", Collected()))
     names = EdgeNames.of("main", flow.plan.edges[1], 1)
     identity = BatchId(0, "c1", "r", 0, 0, 0)
-    end = Message(names.end_subject(0, 0), b"", {"Nats-Msg-Id": str(identity)})
+    end = Message(f"{names.prefix}.0.$end-0", b"", {"Nats-Msg-Id": str(identity)})
     broker = BrokerThread(server.url, "main")
     entries = Entries(broker.broker, broker.publisher, "tv_main")
     broker.call(entries.open())

@@ -1,12 +1,15 @@
-//! Wakes the carrier, which waits for work on a thread of its own.
+//! Wakes the carrier, which waits for work on a thread of its own, or as a task of an event loop.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-#[derive(Debug, Default)]
+type Listener = Box<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
 pub struct Bell {
     state: Mutex<State>,
     changed: Condvar,
+    listener: OnceLock<Listener>,
 }
 
 #[derive(Debug, Default)]
@@ -20,7 +23,16 @@ impl Bell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls this function whenever it rings, instead of waking a thread. Only the first one counts.
+    pub fn listen(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let _ = self.listener.set(Box::new(listener));
+    }
+
     pub fn ring(&self) {
+        if let Some(listener) = self.listener.get() {
+            listener();
+            return;
+        }
         let mut state = self.lock();
         state.is_rung = true;
         if state.is_waiting {

@@ -32,6 +32,11 @@ impl Receipts {
     pub fn settle(&mut self) {
         self.0.clear();
     }
+
+    /// Whether nobody waits for the batch to become durable.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Drop for Receipts {
@@ -216,7 +221,7 @@ pub(crate) struct ReaderState {
 pub struct EdgeLog {
     pub(crate) writer: Mutex<WriterState>,
     pub(crate) reader: Mutex<ReaderState>,
-    pub(crate) bell: Arc<Bell>,
+    pub bell: Arc<Bell>,
     pub(crate) codec: Box<dyn Attributes>,
     pub(crate) offset: ClockOffset,
     /// The first element of this run.

@@ -3,6 +3,7 @@
 //! A linked plan comes in, a `NativeFlow` goes out. Elements cross under one attachment per turn, and no Python code
 //! runs while a native lock is held.
 
+mod broker;
 mod client;
 mod component;
 mod database;
@@ -24,6 +25,12 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::broker::NatsClient;
+    #[pymodule_export]
+    use super::broker::input::NatsInput;
+    #[pymodule_export]
+    use super::broker::output::NatsOutput;
     #[pymodule_export]
     use super::client::WireClient;
     #[pymodule_export]

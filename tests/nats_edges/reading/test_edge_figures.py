@@ -8,16 +8,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from nats_parts import Collected, chain, check_account, part, texts, wait_until
 
 import torvyn
 from nats_server import NatsServer, needs_nats_server
 from torvyn.cli.supervision.top_table import render_flow
 from torvyn.components.connection import ConnectionState
-from torvyn.reactor.carriers.nats.batch_ids import BatchId
-from torvyn.reactor.carriers.nats.seen_batches import SeenBatches
 from torvyn.reactor.health import HealthCheck, HealthState
 from torvyn.reactor.statistics import BrokerStatistics
 
@@ -137,18 +133,3 @@ def test_a_lost_broker_is_a_lost_connection(server: NatsServer) -> None:
     server.start()
     part(flow, "a").run()
     assert reader.wait(30)
-
-
-@given(st.permutations(range(12)), st.sets(st.integers(0, 11), max_size=11))
-def test_what_never_comes_is_missing(order: list[int], lost: set[int]) -> None:
-    """Whatever the order in which the others come, and after a restart in between."""
-    seen = SeenBatches()
-    for number in order:
-        if number not in lost:
-            assert seen.add(BatchId(0, "c", "g1", 0, 10 * number, 10))
-            seen = SeenBatches.from_json(seen.to_json())
-    for _ in range(2):
-        seen.add_end(BatchId(0, "c", "r", 0, 120, 0))
-    assert seen.missing() == 10 * len(lost)
-    assert seen.missing("c", {0: 60}) == 10 * len([number for number in lost if number >= 6])
-    assert seen.missing("other", {}) == 0

@@ -22,7 +22,7 @@ const QUICK_BYTES: usize = 32 * 1024;
 
 /// Wakes the carrier of a flow.
 #[pyclass(frozen, module = "torvyn._native", name = "Bell")]
-pub struct PyBell(Arc<Bell>);
+pub struct PyBell(pub Arc<Bell>);
 
 #[pymethods]
 impl PyBell {
@@ -57,7 +57,7 @@ impl PyReceipts {
 type TakenBatch = (u64, u32, i64, Py<PyBytes>, PyReceipts, Option<Py<PyString>>);
 
 #[pyclass(frozen, module = "torvyn._native", name = "EdgeLog")]
-pub struct PyEdgeLog(Arc<EdgeLog>);
+pub struct PyEdgeLog(pub Arc<EdgeLog>);
 
 impl PyEdgeLog {
     pub fn writer(&self) -> Box<dyn Stage> {

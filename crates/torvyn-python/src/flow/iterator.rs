@@ -5,6 +5,7 @@ use std::sync::Weak;
 
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
+use torvyn_broker::FlowEnd;
 use torvyn_reactor::Flow;
 use torvyn_stream::{Element, Receipt};
 
@@ -66,6 +67,7 @@ impl FlowIterator {
 
 /// A node, for its component, from any thread. Does not keep the flow alive.
 #[pyclass(frozen, module = "torvyn._native")]
+#[derive(Clone)]
 pub struct NodeHandle {
     flow: Weak<Flow>,
     index: usize,
@@ -77,8 +79,7 @@ impl NodeHandle {
     }
 }
 
-#[pymethods]
-impl NodeHandle {
+impl FlowEnd for NodeHandle {
     fn wake(&self) {
         if let Some(flow) = self.flow.upgrade() {
             flow.wake_node(self.index);
@@ -89,6 +90,17 @@ impl NodeHandle {
         if let Some(flow) = self.flow.upgrade() {
             flow.resume_node(self.index);
         }
+    }
+}
+
+#[pymethods]
+impl NodeHandle {
+    fn wake(&self) {
+        FlowEnd::wake(self);
+    }
+
+    fn resume(&self) {
+        FlowEnd::resume(self);
     }
 
     /// Counts the findings of a guard in Python, which calls it inside a turn.

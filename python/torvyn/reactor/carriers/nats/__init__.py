@@ -2,7 +2,6 @@
 
 names           streams, subjects, keys and partitions of an edge
 batch_ids       what identifies a batch, from its writer to its readers
-seen_batches    which batches have come, so that none comes twice
 run_ends        which writers have ended, and whether a run is over
 purger          deletes what was read, which makes room for the writer
 entries         what a segment has saved: states, positions, and batches that it owes the broker
@@ -10,7 +9,7 @@ edge_streams    makes the streams of edges, and compares them with those that ar
 output_edge     the end of an edge that publishes
 input_edge      the end of an edge that reads
 refusals        why a flow cannot run, or cannot go on
-broker_thread   the connection, for a thread that waits
+broker_thread   the connections, for a thread that waits
 nats_committer  makes the progress of all segments durable
 stream_figures  how much waits on the broker
 nats_account    the statistics of a `nats` edge

@@ -1,25 +1,23 @@
 """The end of a `nats` edge that reads: messages of the broker become elements of the flow.
 
-An element's sequence number is that of its message in the stream, and its index there: the same in
-every run. Elements of several edges into a segment differ by the number of their edge.
+Native code reads the messages, leaves out what has come before, and supplies the flow. An element's
+sequence number is that of its message in the stream, and its index there: the same in every run.
+Elements of several edges into a segment differ by the number of their edge.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from torvyn._native import Bell, EdgeLog
-from torvyn.jetstream import OrderedReader, StoredMessage
+from torvyn._native import Bell, EdgeLog, NatsInput
 from torvyn.reactor.carriers.nats.batch_ids import BatchId
 from torvyn.reactor.carriers.nats.names import EdgeNames
 from torvyn.reactor.carriers.nats.purger import Purger
 from torvyn.reactor.carriers.nats.refusals import server_too_old
 from torvyn.reactor.carriers.nats.run_ends import RunEnds
-from torvyn.reactor.carriers.nats.seen_batches import SeenBatches
 from torvyn.reactor.carriers.wired_plan import DurableEdge
 
 if TYPE_CHECKING:
@@ -29,29 +27,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.durable")
 
-WINDOW_BYTES: Final = 1024 * 1024
-"""What may wait in memory for the reader."""
-INDEX_BITS: Final = 16
 FILTERS_VERSION: Final = (2, 10)
 """The first version of the server that reads several subjects of a stream in order."""
 LANE_SHIFT: Final = 56
-NO_ELEMENT: Final = -1
 TELL_S: Final = 1.0
 """What expires within this time is logged together."""
 
 
-class _Supplied(NamedTuple):
-    """A message whose elements are in the flow, or that has none."""
-
-    sequence: int
-    batch: BatchId | None
-    """None if it has come before, or was not written by a flow."""
-    last: int
-    """The sequence number of its last element; -1 if it has none."""
-
-
 class InputEdge:
-    """`_receive` and `purge` run on the loop, the other methods on the carrier thread."""
+    """`start`, `stop` and `note_saved` are for the loop, the other methods for the carrier
+    thread."""
 
     def __init__(
         self, wired: DurableEdge, segment: int, names: EdgeNames, owned: Sequence[int], writers: int
@@ -67,18 +52,13 @@ class InputEdge:
         self.writers = writers
         self._owns_all = len(owned) == names.partitions
         self._expected = [(writer, part) for writer in range(writers) for part in owned]
-        self.received = self.from_before = self.repeated = self.corrupt = 0
         self.lane = 0
         """Which of the edges into the segment it is."""
         self.generation = ""
         """That of the writer in this process, if it is here."""
-        self._consumer: OrderedReader | None = None
-        self._supplied: deque[_Supplied] = deque()
-        self._position = 0
-        self._done = 0
-        """The last message of which nothing is needed any more."""
-        self._changes = self._saved_changes = 0
-        """What was settled, and what of it the entry of the segment holds."""
+        self._is_started = False
+        self._end_changes = self._saved_changes = 0
+        """How many ends were settled, and what of all that was settled the entry holds."""
         self._saving = (0, 0)
         self._is_over = False
         self._expired_last = self._expired_told = 0
@@ -96,84 +76,70 @@ class InputEdge:
         """`run`: the run of the writers, if it is known."""
         if not self._owns_all and broker.broker.version < FILTERS_VERSION:
             raise server_too_old(self.name, broker.broker.version, FILTERS_VERSION)
-        self.log = EdgeLog(bell, 0, 0, 0, False)
+        self.log = EdgeLog(Bell(), 0, 0, 0, False)
         self._broker = broker
         saved = saved or {"position": 0, "seen": None, "ends": None}
-        self._position = saved["position"]
-        self._seen = SeenBatches.from_json(saved["seen"])
-        self._saved_seen = SeenBatches.from_json(saved["seen"])
-        self._seen.knows_start = not is_fresh
-        self._missing_before = self._seen.missing()
+        self._native = NatsInput(
+            self.log,
+            bell,
+            position=saved["position"],
+            seen=saved["seen"] and saved["seen"]["series"],
+            generation=self.generation,
+            number=self.lane << LANE_SHIFT,
+            ignores_start=is_fresh,
+            on_end=self._on_end,
+            on_damage=self._on_damage,
+        )
+        self._missing_before = self._native.missing()
         self._ends = RunEnds(self._expected, run, saved["ends"])
         self._saved_ends = RunEnds(self._expected, run, saved["ends"])
-        # The last message that was read may be settled in part.
-        self._done = max((self._position >> INDEX_BITS) - 1, 0)
-        self._purger = Purger(broker.streams, self.names, self.owned, self._done)
+        self._purger = Purger(broker.streams, self.names, self.owned, self._native.done)
 
     def attach(self, native: NativeFlow, wired: WiredPlan) -> None:
         self.reader = native.node(wired.index(self.wired.reader))
+        self._native.attach(self.reader)
 
     async def start(self) -> None:
         subjects = [self.names.filter(partition) for partition in self.owned]
         if self._owns_all:
             subjects = [f"{self.names.prefix}.>"]
-        start = self._position >> INDEX_BITS
-        self._consumer = OrderedReader(
-            self._broker.broker, self.names.stream, subjects, start, self._receive, self._room_bytes
-        )
-        self._consumer.start()
-        self._finish_if_ended()
+        self._is_started = True
+        if self._ends.are_complete:
+            self._native.finish()
+        self._native.start(self._broker.data, self.names.stream, subjects)
 
     async def stop(self) -> None:
         """Deletes what is left to delete, if the broker answers."""
-        if self._consumer is not None:
-            await self._consumer.stop()
+        if self._is_started:
+            self._native.stop()
             await self._purger.finish()
 
-    def _room_bytes(self) -> int:
-        # The next run reads what comes behind the end.
-        return 0 if self._ends.are_complete else WINDOW_BYTES - self.log.waiting[1]
+    def _on_end(self, writer: int, series: str, run: str, partition: int, first: int) -> bool:
+        """Whether the run is over. From the thread that reads."""
+        self._ends.add(BatchId(writer, series, run, partition, first, 0))
+        return self._ends.are_complete
 
-    def _receive(self, message: StoredMessage) -> None:
-        if self._ends.are_complete:
-            return
-        batch = BatchId.parse(message.id)
-        if batch is not None and batch.is_end:
-            self._supplied.append(_Supplied(message.sequence, batch, NO_ELEMENT))
-            self._seen.add_end(batch)
-            self._ends.add(batch)
-            self._finish_if_ended()
-            return
-        # The last message before a crash may be settled in part: it is read again.
-        is_continued = message.sequence == self._position >> INDEX_BITS
-        if batch is None or not (self._seen.add(batch) or is_continued):
-            self.repeated += 0 if batch is None else batch.elements
-            self._supplied.append(_Supplied(message.sequence, None, NO_ELEMENT))
-            return
-        self._supply(message, batch)
+    def _on_damage(self, sequence: int, reason: str) -> None:
+        logger.error("`%s`: message %d is damaged: %s", self.name, sequence, reason)
 
-    def _supply(self, message: StoredMessage, batch: BatchId) -> None:
-        first = message.sequence << INDEX_BITS
-        start = max(first, self._position + 1)
-        # Before its elements: they may be settled before `supply` returns.
-        self._supplied.append(_Supplied(message.sequence, batch, first + batch.elements - 1))
-        try:
-            lane = self.lane << LANE_SHIFT
-            count = self.log.supply(message.body, lane + first, lane + start, is_backlog=False)
-        except ValueError as error:
-            self.corrupt += batch.elements
-            self._supplied[-1] = _Supplied(message.sequence, batch, NO_ELEMENT)
-            logger.error("`%s`: message %d is damaged: %s", self.name, message.sequence, error)
-            return
-        self.received += count
-        if batch.generation != self.generation:
-            self.from_before += count
-        self.reader.wake()
+    # Elements, for statistics
 
-    def _finish_if_ended(self) -> None:
-        if self._ends.are_complete:
-            self.log.finish()
-            self.reader.wake()
+    @property
+    def received(self) -> int:
+        return self._native.counts[0]
+
+    @property
+    def from_before(self) -> int:
+        """Those that an earlier process has written."""
+        return self._native.counts[1]
+
+    @property
+    def repeated(self) -> int:
+        return self._native.counts[2]
+
+    @property
+    def corrupt(self) -> int:
+        return self._native.counts[3]
 
     @property
     def is_idle(self) -> bool:
@@ -191,15 +157,13 @@ class InputEdge:
         self.reader.wake()
 
     def refill(self) -> None:
-        """Asks the broker for more, if there is room, and makes room on the broker."""
-        if self._consumer is None:
+        """Makes room on the broker."""
+        if not self._is_started:
             return
-        if self._room_bytes() > WINDOW_BYTES // 2:
-            self._broker.soon(self._consumer.wake)
         self._advance()
-        if self._changes == self._saved_changes:
+        if self._changes() == self._saved_changes:
             # Behind what is saved there are only messages that nobody needs.
-            self._purger.done = self._done
+            self._purger.done = self._native.done
         if self._purger.is_due:
             self._broker.soon(self._purger.start)
         self._tell_expired()
@@ -216,11 +180,11 @@ class InputEdge:
         comes. From any thread."""
         if self.options.max_age_s is None:
             return 0
-        return max(self._seen.missing() - self._missing_before, 0)
+        return max(self._native.missing() - self._missing_before, 0)
 
     def expired_of(self, series: str, first: Mapping[int, int]) -> int:
         """How many of them a writer has sent since these numbers."""
-        return 0 if self.options.max_age_s is None else self._seen.missing(series, first)
+        return 0 if self.options.max_age_s is None else self._native.missing(series, dict(first))
 
     def _tell_expired(self) -> None:
         """Logs once what has expired together."""
@@ -241,10 +205,8 @@ class InputEdge:
 
     def settle(self, runs: Sequence[tuple[int, int]]) -> None:
         """The elements of these runs, which come in order, need never be read again."""
-        position = runs[-1][1] - (self.lane << LANE_SHIFT) if runs else 0
-        if position > self._position:
-            self._position = position
-            self._changes += 1
+        if runs:
+            self._native.settle(runs[-1][1] - (self.lane << LANE_SHIFT))
         self._advance()
 
     def settle_all(self) -> None:
@@ -256,34 +218,25 @@ class InputEdge:
         self._advance(is_over=self._ends.are_complete)
         if self._ends.are_complete:
             self._saved_ends.use()
-        self._changes += 1
+        self._end_changes += 1
 
     def _advance(self, *, is_over: bool = False) -> None:
         """Messages up to the position are done, and those without elements behind it."""
-        supplied = self._supplied
-        while supplied:
-            sequence, batch, last = supplied[0]
-            if last > self._position and not is_over:
-                return
-            if last < 0 or is_over:
-                self._position = max(self._position, ((sequence + 1) << INDEX_BITS) - 1)
-            supplied.popleft()
-            self._done = sequence
-            if batch is None:
-                continue
-            self._purger.touch(batch.partition, sequence)
-            if batch.is_end:
-                self._saved_seen.add_end(batch)
-                self._changes += self._saved_ends.add(batch)
-            else:
-                self._changes += self._saved_seen.add(batch)
+        ends, touched = self._native.advance(is_over)
+        for partition, sequence in touched:
+            self._purger.touch(partition, sequence)
+        for end in ends:
+            self._end_changes += self._saved_ends.add(BatchId(*end, 0))
+
+    def _changes(self) -> int:
+        return self._native.changes + self._end_changes
 
     def to_json(self) -> dict[str, Any]:
         """What the entry of the segment holds of this edge."""
-        self._saving = (self._done, self._changes)
+        self._saving = (self._native.done, self._changes())
         return {
-            "position": self._position,
-            "seen": self._saved_seen.to_json(),
+            "position": self._native.position,
+            "seen": {"series": self._native.saved()},
             "ends": self._saved_ends.to_json(),
         }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -12,9 +11,6 @@ from torvyn.link.plan import EdgePlan
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
-NO_KEY: Final = "_"
-END: Final = "$end"
-"""What the last token of the subject on which a writer says that it has ended begins with."""
 PARTITIONS_PER_REPLICA: Final = 16
 
 
@@ -47,14 +43,6 @@ class EdgeNames:
         prefix = f"tv.{flow_token}.{name}.{partitions}"
         return cls(f"TV_{flow_token}_{name}", prefix, partitions)
 
-    def subject(self, partition: int, key: str | None) -> str:
-        return f"{self.prefix}.{partition}.{NO_KEY if not key else token(key)}"
-
-    def end_subject(self, partition: int, writer: int) -> str:
-        """One per writer: the limit of a subject must not keep a writer from ending because the end
-        of another one is not read yet."""
-        return f"{self.prefix}.{partition}.{END}-{writer}"
-
     def filter(self, partition: int) -> str:
         """All subjects of a partition."""
         return f"{self.prefix}.{partition}.*"
@@ -66,10 +54,6 @@ class EdgeNames:
     def is_of_edge(self, subject: str) -> bool:
         """Whether it is a subject of the edge, with whatever number of partitions."""
         return subject.startswith(self.prefix.rpartition(".")[0] + ".")
-
-    def partition(self, key: str) -> int:
-        """The same in every process and every version."""
-        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % self.partitions
 
 
 def bucket(flow: str) -> str:

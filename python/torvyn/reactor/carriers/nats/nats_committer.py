@@ -13,20 +13,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from torvyn.durable import Checkpoint
-from torvyn.jetstream import BrokerUnavailable, Message, Refused
+from torvyn.jetstream import BrokerUnavailable, Message
 from torvyn.reactor.carriers.committer import SETTLE_S, Cut, Runs
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
 from torvyn.reactor.carriers.nats.input_edge import InputEdge
-from torvyn.reactor.carriers.nats.output_edge import OutputEdge, OwedBatch
+from torvyn.reactor.carriers.nats.output_edge import OutputEdge
 
 CUT_S: Final = 0.003
 """The shortest time between two cuts of a segment, when its elements wait for them."""
 NAP_S: Final = 0.005
 CHECK_S: Final = 2.0
 """How often a segment that writes no entries makes sure that no other process runs it."""
-MOST_MESSAGES: Final = 512
-"""How many messages are on their way at a time."""
+FULL_S: Final = 0.02
+"""How often a cut is looked at whose batches wait for room on the broker."""
 
 
 class NatsCommitter:
@@ -56,6 +56,8 @@ class NatsCommitter:
         self._entered: dict[int, Cut] = {}
         """By segment: the cut whose entry is written, and whose batches may not be published."""
         self.commits = 0
+        self._confirmed = 0
+        self._is_full = False
         # Where nothing is published, no element waits for the carrier.
         self.nap_s = 0.0 if outputs else NAP_S
 
@@ -67,7 +69,7 @@ class NatsCommitter:
 
     @property
     def retry_in_s(self) -> float:
-        return min((edge.retry_in_s for edge in self._outputs), default=1.0)
+        return FULL_S if self._is_full else 1.0
 
     def set_clock(self, offset_ns: int) -> None:
         for log in [edge.log for edge in self._outputs] + [edge.log for edge in self._inputs]:
@@ -106,13 +108,17 @@ class NatsCommitter:
     def commit_batches(
         self, edges: Sequence[OutputEdge], checkpoint: Checkpoint | None = None
     ) -> None:
-        """Publishes what waits on these edges, except for full subjects, or saves the states of
-        acknowledged sources."""
+        """Sees that what waits on these edges leaves, or saves the states of acknowledged
+        sources."""
         if checkpoint is not None:
             names = [entry.segment for entry in self._entries]
             states = {"shape": checkpoint.shape, "states": checkpoint.states}
             self._call(names.index(checkpoint.segment), states)
-        self._publish(edges)
+        for edge in edges:
+            edge.check()
+        if (confirmed := sum(edge.confirmed for edge in edges)) != self._confirmed:
+            self._confirmed = confirmed
+            self.commits += 1
         self.commit_settled()
 
     def commit_cut(
@@ -203,27 +209,17 @@ class NatsCommitter:
 
     def _owed(self, segment: int) -> list[Message]:
         """What is left of the batches that an earlier process owed."""
-        waits = (batch for edge in self._written_by(segment) for batch in edge.waits)
-        return [batch.message for batch in waits if batch.is_from_before]
+        edges = self._written_by(segment)
+        return [message for edge in edges for message in edge.owed(is_from_before=True)]
 
     def _publish(self, edges: Sequence[OutputEdge]) -> BrokerUnavailable | None:
-        """Publishes what waits, one batch per subject at a time. Returns an error if a subject is
-        full: its batches stay."""
-        while due := [(edge, batch) for edge in edges for batch in edge.due()]:
-            due = due[:MOST_MESSAGES]
-            messages = [batch.message for _, batch in due]
-            outcomes = self._broker.call(self._broker.publisher.publish(messages))
-            by_edge: dict[str, list[tuple[OwedBatch, Any]]] = {}
-            for (edge, batch), outcome in zip(due, outcomes, strict=True):
-                by_edge.setdefault(edge.name, []).append((batch, outcome))
-            for edge in edges:
-                edge.published(by_edge.get(edge.name, ()))
-            self.commits += 1
-            _raise_refusal(by_edge)
-        waiting = next((edge for edge in edges if edge.waits), None)
-        if waiting is None:
-            return None
-        return BrokerUnavailable(f"`{waiting.name}` is full on the broker", is_full=True)
+        """Publishes what waits. Returns an error if a subject is full: its batches stay."""
+        full = None
+        for edge in edges:
+            full = edge.publish() or full
+        self._is_full = full is not None
+        self.commits += 1
+        return full
 
 
 def _progress(cut: Cut, edges: Iterable[OutputEdge]) -> dict[str, Any]:
@@ -232,14 +228,5 @@ def _progress(cut: Cut, edges: Iterable[OutputEdge]) -> dict[str, Any]:
         "shape": cut.checkpoint.shape,
         "states": cut.checkpoint.states,
         "next": {edge.name: edge.next for edge in edges},
-        "outbox": [batch.message for edge in edges for batch in edge.waits],
+        "outbox": [message for edge in edges for message in edge.owed()],
     }
-
-
-def _raise_refusal(by_edge: Mapping[str, Sequence[tuple[OwedBatch, Any]]]) -> None:
-    """Raises for what is refused although there is room."""
-    for name, outcomes in by_edge.items():
-        for _, outcome in outcomes:
-            if isinstance(outcome, Refused) and not outcome.is_full:
-                what = f"the broker refuses a batch of `{name}`: {outcome.text}"
-                raise BrokerUnavailable(what)

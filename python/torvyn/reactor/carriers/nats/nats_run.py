@@ -254,9 +254,8 @@ class NatsRun(DurableRun):
             identity = WriterIdentity(replica, series, saved.generation, saved.run)
             numbers = saved.next.get(edge.name, {}) if is_cut else {}
             key = self._key_of(edge.wired.edge)
-            payload = broker.broker.max_payload
             outbox = [each for each in saved.outbox if edge.names.is_current(each.subject)]
-            edge.open(self._bell, not is_cut, payload, identity, numbers, key, outbox)
+            edge.open(self._bell, broker, identity, numbers, key, is_cut=is_cut, outbox=outbox)
             generations[edge.name] = f"g{saved.generation}"
             if not self._cluster.segments:
                 runs[edge.name] = saved.run
@@ -337,6 +336,8 @@ class NatsRun(DurableRun):
         if broker is None:
             return
         if self._is_started:
+            for output in self._outputs:
+                output.stop()
             for edge in self._inputs:
                 broker.call(edge.stop())
             if self._figures is not None:

@@ -1,51 +1,36 @@
 """The end of a `nats` edge that publishes: batches on their way to the broker.
 
-One batch per subject is on its way at a time, so that a full subject keeps its order. Meanwhile
-further elements collect, and the next batch is larger.
+Native code numbers, publishes and retries the batches. Those of a segment that is saved by cuts
+wait until its entry is written; the others leave by themselves, without a step in Python.
 """
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn._native import BatchReceipts, Bell, EdgeLog
-from torvyn.jetstream import Confirmed, Message
-from torvyn.jetstream.publisher import MESSAGE_ID, Outcome
-from torvyn.reactor.carriers.nats.batch_ids import BatchId
+from torvyn._native import Bell, EdgeLog, NatsOutput
+from torvyn.jetstream import BrokerUnavailable, Message
+from torvyn.jetstream.publisher import MESSAGE_ID
+from torvyn.jetstream.requests import ANSWER_S
 from torvyn.reactor.carriers.nats.names import EdgeNames
 from torvyn.reactor.carriers.wired_plan import DurableEdge
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow
+    from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
     from torvyn.reactor.carriers.wired_plan import WiredPlan
 
 BATCH_BYTES: Final = 256 * 1024
 """The most that a message of several elements has."""
 BUFFER_BYTES: Final = 1024 * 1024
 """What waits in front of the broker before the writer pauses."""
-FIRST_RETRY_S, LONGEST_RETRY_S = 0.001, 0.02
-"""How long a full subject is left to its reader."""
 HEAD_BYTES: Final = 2048
 """What a message and a batch of one element have besides its payload."""
 
 
 @dataclass(frozen=True, slots=True)
-class OwedBatch:
-    """A batch that the broker has not confirmed yet."""
-
-    message: Message
-    count: int
-    """Its elements; 0 at the end of a stream."""
-    receipts: BatchReceipts | None
-    is_from_before: bool = False
-    """Whether an earlier process owed it already, and has counted its elements."""
-
-
-@dataclass(slots=True)
 class WriterIdentity:
     """Who writes: what the ids of batches begin with."""
 
@@ -56,7 +41,7 @@ class WriterIdentity:
 
 
 class OutputEdge:
-    """All methods but `published` are for the carrier thread."""
+    """For the carrier thread."""
 
     def __init__(self, wired: DurableEdge, segment: int, names: EdgeNames) -> None:
         self.name = wired.log
@@ -65,120 +50,112 @@ class OutputEdge:
         self.writer_segment: int | None = segment
         self.reader_segment: int | None = None
         self.options = wired.edge
-        self.waits: list[OwedBatch] = []
-        """Taken from the writer, and not on the broker yet."""
-        self._waiting_bytes = 0
-        self.refusals = 0
-        """How often the broker was full."""
-        self.confirmed = 0
-        """Elements that the broker has confirmed."""
-        self.next: dict[int, int] = {}
         self.first: dict[int, int] = {}
         """The numbers with which this process has begun."""
-        self._turn = 0
         self._is_ended = False
-        self._refused: dict[str, tuple[float, float]] = {}
-        """By subject that is full: when it is tried again, and how long it waited."""
+        self._is_cut = False
+        self._is_last = False
 
     def open(
         self,
         bell: Bell,
-        pauses: bool,
-        max_payload: int,
+        broker: BrokerThread,
         identity: WriterIdentity,
         numbers: Mapping[str, int],
         key: Callable[[Any], str] | None,
+        *,
+        is_cut: bool,
         outbox: Iterable[Message] = (),
     ) -> None:
-        most = max_payload - HEAD_BYTES
-        self.log = EdgeLog(bell, 0, BUFFER_BYTES, most, pauses, min(BATCH_BYTES, most), key)
+        """`is_cut`: its batches wait for the entry of their segment."""
+        self._broker, self._is_cut = broker, is_cut
+        most = broker.broker.max_payload - HEAD_BYTES
+        log_bell = bell if is_cut else Bell()
+        batch_bytes = min(BATCH_BYTES, most)
+        self.log = EdgeLog(log_bell, 0, BUFFER_BYTES, most, not is_cut, batch_bytes, key)
         self.identity = identity
-        self.next = {int(partition): number for partition, number in numbers.items()}
-        self.first = dict(self.next)
-        self.waits, self._waiting_bytes = [], 0
-        for message in outbox:
-            batch = BatchId.parse(message.headers[MESSAGE_ID])
-            assert batch is not None
-            self.waits.append(OwedBatch(message, batch.elements, None, is_from_before=True))
-            self._waiting_bytes += len(message.body)
+        self.first = {int(partition): number for partition, number in numbers.items()}
+        self._native = NatsOutput(
+            broker.data,
+            self.log,
+            bell,
+            takes=not is_cut,
+            prefix=self.names.prefix,
+            partitions=self.names.partitions,
+            writer=identity.writer,
+            series=identity.series,
+            generation=f"g{identity.generation}",
+            run=identity.run,
+            next=self.first,
+            outbox=[(each.subject, each.headers[MESSAGE_ID], each.body) for each in outbox],
+        )
 
     def attach(self, native: NativeFlow, wired: WiredPlan) -> None:
         self.writer = native.node(wired.index(self.wired.writer))
+        self._native.attach(self.writer)
+
+    @property
+    def waits(self) -> int:
+        """How many batches were taken from the writer, and are not on the broker yet."""
+        return len(self._native)
 
     @property
     def is_idle(self) -> bool:
         return not self.log.pending[0] and not self.waits
 
-    def take(self) -> None:
-        """Takes what waits, unless the broker is far behind: then the writer pauses."""
-        if self.log.pending[0] and self._waiting_bytes < BUFFER_BYTES:
-            self.take_all()
-
-    def take_all(self) -> None:
-        while (taken := self.log.take()) is not None:
-            _, count, _, body, receipts, key = taken
-            partition = self._partition(key)
-            first = self.next.get(partition, 0)
-            self.next[partition] = first + count
-            who = self.identity
-            batch = BatchId(who.writer, who.series, f"g{who.generation}", partition, first, count)
-            subject = self.names.subject(partition, key)
-            message = Message(subject, body, {MESSAGE_ID: str(batch)})
-            self.waits.append(OwedBatch(message, count, receipts))
-            self._waiting_bytes += len(body)
-        self.writer.resume()
-
-    def _partition(self, key: str | None) -> int:
-        if key is not None:
-            return self.names.partition(key)
-        # Elements without a key are shared out batch by batch.
-        self._turn = (self._turn + 1) % self.names.partitions
-        return self._turn
-
-    def due(self) -> list[OwedBatch]:
-        """What can be published now: the first batch of every subject. The end of a stream comes
-        behind all that is before it, and before all that is behind it."""
-        first: dict[str, OwedBatch] = {}
-        now_s = time.monotonic() if self._refused else 0.0
-        for batch in self.waits:
-            if bool(batch.count) != bool(self.waits[0].count):
-                break
-            subject = batch.message.subject
-            if subject not in self._refused or self._refused[subject][0] <= now_s:
-                first.setdefault(subject, batch)
-        return list(first.values())
+    @property
+    def next(self) -> dict[int, int]:
+        """The next number of each partition."""
+        return self._native.next
 
     @property
-    def retry_in_s(self) -> float:
-        """When a full subject is tried again."""
-        if not self._refused:
-            return math.inf
-        first_s = min(at_s for at_s, _ in self._refused.values())
-        return max(first_s - time.monotonic(), 0.0005)
+    def confirmed(self) -> int:
+        """Elements that the broker has confirmed."""
+        return self._native.confirmed
 
-    def published(self, outcomes: Iterable[tuple[OwedBatch, Outcome]]) -> None:
-        """Settles the batches that the broker has confirmed. A full subject waits, longer each
-        time."""
-        done = set()
-        for batch, outcome in outcomes:
-            subject = batch.message.subject
-            _, waited_s = self._refused.pop(subject, (0.0, 0.0))
-            if isinstance(outcome, Confirmed):
-                done.add(id(batch))
-            elif outcome.is_full:
-                self.refusals += 1
-                delay_s = min(max(2 * waited_s, FIRST_RETRY_S), LONGEST_RETRY_S)
-                self._refused[subject] = (time.monotonic() + delay_s, delay_s)
-        left = []
-        for batch in self.waits:
-            if id(batch) not in done:
-                left.append(batch)
-                continue
-            self.confirmed += 0 if batch.is_from_before else batch.count
-            self._waiting_bytes -= len(batch.message.body)
-            if batch.receipts is not None:
-                batch.receipts.settle()
-        self.waits = left
+    @property
+    def refusals(self) -> int:
+        """How often the broker was full."""
+        return self._native.refusals
+
+    def owed(self, *, is_from_before: bool = False) -> list[Message]:
+        """The batches that wait, in their order; `is_from_before`: those of an earlier process."""
+        owed = self._native.owed(is_from_before=is_from_before)
+        return [Message(subject, body, {MESSAGE_ID: identity}) for subject, identity, body in owed]
+
+    def take(self) -> None:
+        """What waits is taken by itself."""
+
+    def take_all(self) -> None:
+        """Takes everything: for a cut, or because the flow has ended."""
+        self._native.take_all()
+        self._is_last = True
+
+    def publish(self) -> BrokerUnavailable | None:
+        """Publishes what waits, and waits for the broker. Returns an error if a subject is full:
+        its batches stay, and are tried again by themselves."""
+        self._native.release()
+        outcome, text = self._native.wait(ANSWER_S)
+        if outcome == "full":
+            return BrokerUnavailable(f"`{self.name}` is full on the broker", is_full=True)
+        if outcome == "refused":
+            raise self._refusal(text)
+        if outcome == "away":
+            raise BrokerUnavailable(f"{self._broker.broker.address} confirms nothing")
+        return None
+
+    def check(self) -> None:
+        """Raises if what leaves by itself cannot leave now. At the end of the flow, waits for
+        it."""
+        if self._is_last:
+            self.publish()
+        elif (text := self._native.failure) is not None:
+            raise self._refusal(text)
+        elif self.waits and not self._broker.data.is_connected:
+            raise BrokerUnavailable(f"no connection to {self._broker.broker.address}")
+
+    def _refusal(self, text: str) -> BrokerUnavailable:
+        return BrokerUnavailable(f"the broker refuses a batch of `{self.name}`: {text}")
 
     def fail(self, message: str) -> None:
         """Ends the flow."""
@@ -194,10 +171,7 @@ class OutputEdge:
         if self._is_ended or not self.log.is_closed or not (is_last or self.is_idle):
             return
         self._is_ended = True
-        who = self.identity
-        for partition in range(self.names.partitions):
-            first = self.next.get(partition, 0)
-            batch = BatchId(who.writer, who.series, who.run, partition, first, 0)
-            subject = self.names.end_subject(partition, who.writer)
-            message = Message(subject, b"", {MESSAGE_ID: str(batch)})
-            self.waits.append(OwedBatch(message, 0, None))
+        self._native.add_end()
+
+    def stop(self) -> None:
+        self._native.stop()

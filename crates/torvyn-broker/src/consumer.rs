@@ -1,0 +1,253 @@
+//! Reads a stream in order, from a position on, and as fast as its reader makes room.
+//!
+//! The server forgets the consumer when the connection ends; the next one continues behind the last message. A consumer
+//! that has missed a message is made anew.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::{Message, Subscriber};
+use futures_util::{FutureExt, StreamExt};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::answers::read_answer;
+use crate::connection::Connection;
+use crate::input::{Input, InputOptions};
+
+/// How long the server keeps a request for messages.
+const EXPIRES: Duration = Duration::from_secs(30);
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// A consumer that is not heard of for so long is made anew.
+const SILENCE: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const MOST_MESSAGES: usize = 1024;
+/// The size of messages before any has come.
+const LARGE_BYTES: f64 = 256.0 * 1024.0;
+/// What a message has besides its body.
+const HEAD_BYTES: usize = 256;
+const RETRY: Duration = Duration::from_millis(250);
+/// How long the server keeps a consumer that nobody uses.
+const INACTIVE: Duration = Duration::from_secs(60);
+/// A burst is handed over in pieces, so that the reader begins before it has all come.
+const MOST_AT_ONCE: usize = 64;
+
+/// Why a consumer is not used any more.
+enum Ended {
+    /// Its reader has stopped.
+    Stopped,
+    /// It has missed a message, or is gone.
+    Broken,
+}
+
+pub(crate) struct Consumer {
+    connection: Connection,
+    options: InputOptions,
+    /// The first message that was not received.
+    next: u64,
+    size_bytes: f64,
+    /// Messages that were requested and have not come.
+    requested: usize,
+    /// How many messages this consumer has delivered.
+    delivered: u64,
+    heard_at: Instant,
+}
+
+#[derive(Deserialize)]
+struct Made {
+    name: String,
+}
+
+impl Consumer {
+    pub fn new(connection: Connection, options: InputOptions, start: u64) -> Self {
+        Self {
+            connection,
+            options,
+            next: start.max(1),
+            size_bytes: LARGE_BYTES,
+            requested: 0,
+            delivered: 0,
+            heard_at: Instant::now(),
+        }
+    }
+
+    pub async fn run(mut self, input: Arc<Input>) {
+        loop {
+            let mut state = self.connection.state.clone();
+            let connected = state.wait_for(|state| state.is_connected);
+            let epoch = tokio::select! {
+                found = connected => match found {
+                    Ok(found) => found.epoch,
+                    Err(_) => return,
+                },
+                () = input.stop.notified() => return,
+            };
+            if matches!(self.consume(&input, epoch).await, Ended::Stopped) {
+                return;
+            }
+            let is_same = *self.connection.state.borrow();
+            if is_same.is_connected && is_same.epoch == epoch {
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY) => {}
+                    () = input.stop.notified() => return,
+                }
+            }
+        }
+    }
+
+    /// One consumer, until something is wrong with it.
+    async fn consume(&mut self, input: &Input, epoch: u64) -> Ended {
+        let client = self.connection.client.clone();
+        let inbox = client.new_inbox();
+        let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ended::Broken };
+        (self.requested, self.delivered) = (0, 0);
+        let Some(name) = self.make().await else { return Ended::Broken };
+        let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{name}", self.options.stream);
+        self.heard_at = Instant::now();
+        let mut state = self.connection.state.clone();
+        loop {
+            if let Some(request) = self.request(input) {
+                let sent = client.publish_with_reply(subject.clone(), inbox.clone(), request.into()).await;
+                if sent.is_err() {
+                    return Ended::Broken;
+                }
+            }
+            tokio::select! {
+                message = messages.next() => {
+                    let Some(message) = message else { return Ended::Broken };
+                    if !self.receive_all(input, &inbox, message, &mut messages) {
+                        return Ended::Broken;
+                    }
+                }
+                () = input.notify.notified() => {}
+                changed = state.changed() => {
+                    if changed.is_err() || state.borrow_and_update().epoch != epoch {
+                        return Ended::Broken;
+                    }
+                }
+                () = tokio::time::sleep(HEARTBEAT) => {
+                    if self.requested > 0 && self.heard_at.elapsed() > SILENCE {
+                        return Ended::Broken;
+                    }
+                }
+                () = input.stop.notified() => return Ended::Stopped,
+            }
+        }
+    }
+
+    /// Returns its name.
+    async fn make(&self) -> Option<String> {
+        let mut config = json!({
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.next,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "inactive_threshold": INACTIVE.as_nanos() as u64,
+            "num_replicas": 1,
+            "mem_storage": true,
+        });
+        match self.options.subjects.as_slice() {
+            [] => {}
+            [one] => config["filter_subject"] = json!(one),
+            several => config["filter_subjects"] = json!(several),
+        }
+        let stream = &self.options.stream;
+        let request = json!({ "stream_name": stream, "config": config }).to_string();
+        let subject = format!("$JS.API.CONSUMER.CREATE.{stream}");
+        let asked = self.connection.client.request(subject, request.into());
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok()?.ok()?;
+        read_answer(&answer.payload).ok()?;
+        serde_json::from_slice::<Made>(&answer.payload).ok().map(|made| made.name)
+    }
+
+    /// Asks for as many messages as there is room for.
+    fn request(&mut self, input: &Input) -> Option<String> {
+        let room = input.room_bytes();
+        // A message that is larger than all of the room comes alone.
+        let most = ((room as f64 / self.size_bytes) as usize).clamp(1, MOST_MESSAGES);
+        if room == 0 || self.requested > most / 2 {
+            return None;
+        }
+        let count = most - self.requested;
+        self.requested += count;
+        let (expires, heartbeat) = (EXPIRES.as_nanos(), HEARTBEAT.as_nanos());
+        Some(format!(r#"{{"batch":{count},"expires":{expires},"idle_heartbeat":{heartbeat}}}"#))
+    }
+
+    /// Takes the messages that have come; false if something is wrong.
+    fn receive_all(&mut self, input: &Input, inbox: &str, first: Message, messages: &mut Subscriber) -> bool {
+        self.heard_at = Instant::now();
+        let (mut next, mut has_news, mut is_right) = (Some(first), false, true);
+        for _ in 0..MOST_AT_ONCE {
+            let Some(message) = next else { break };
+            is_right = if &*message.subject == inbox {
+                self.note_status(&message)
+            } else {
+                self.receive(input, &message, &mut has_news)
+            };
+            if !is_right {
+                break;
+            }
+            next = messages.next().now_or_never().flatten();
+        }
+        if has_news {
+            input.wake();
+        }
+        is_right
+    }
+
+    fn receive(&mut self, input: &Input, message: &Message, has_news: &mut bool) -> bool {
+        let Some((sequence, delivered)) = message.reply.as_deref().and_then(numbers) else {
+            return false;
+        };
+        if delivered != self.delivered + 1 {
+            // One was lost on the way, or this comes from an earlier consumer.
+            return false;
+        }
+        self.delivered = delivered;
+        self.requested = self.requested.saturating_sub(1);
+        self.next = sequence + 1;
+        self.size_bytes += ((message.payload.len() + HEAD_BYTES) as f64 - self.size_bytes) / 8.0;
+        let headers = message.headers.as_ref();
+        let id = headers.and_then(|headers| headers.get(NATS_MESSAGE_ID)).map_or("", |id| id.as_str());
+        *has_news |= input.receive(sequence, id, &message.payload);
+        true
+    }
+
+    /// A message of the server itself; false if the consumer is gone.
+    fn note_status(&mut self, message: &Message) -> bool {
+        let status = message.status.map_or(0, |status| status.as_u16());
+        if status == 100 {
+            return true;
+        }
+        let headers = message.headers.as_ref();
+        let left = headers.and_then(|headers| headers.get("Nats-Pending-Messages"));
+        if status == 408 || left.is_some() {
+            let left = left.and_then(|left| left.as_str().parse().ok());
+            self.requested = left.map_or(0, |left: usize| self.requested.saturating_sub(left));
+            return true;
+        }
+        false
+    }
+}
+
+/// The number of the message in its stream, and how many the consumer has delivered with it.
+fn numbers(reply: &str) -> Option<(u64, u64)> {
+    let parts: Vec<&str> = reply.split('.').collect();
+    // Newer servers put the domain and the account before the stream.
+    let at = if parts.len() < 11 { 5 } else { 7 };
+    Some((parts.get(at)?.parse().ok()?, parts.get(at + 1)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn the_numbers_of_a_message_are_in_its_reply_subject() {
+        assert_eq!(numbers("$JS.ACK.S.C.1.17.4.1700000000.0"), Some((17, 4)));
+        assert_eq!(numbers("$JS.ACK._.acc.S.C.1.17.4.1700000000.0.x"), Some((17, 4)));
+        assert_eq!(numbers("$JS.ACK"), None);
+    }
+}

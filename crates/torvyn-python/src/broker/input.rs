@@ -1,0 +1,179 @@
+//! The end of an edge that reads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use torvyn_broker::{BatchId, Input, InputOptions, OnEnd, ReadMessages, SeenBatches};
+
+use crate::broker::NatsClient;
+use crate::flow::edge_log::{PyBell, PyEdgeLog};
+use crate::flow::iterator::NodeHandle;
+
+/// Writer, series, run, partition, number.
+type EndTuple = (u32, String, String, u32, u64);
+
+fn end_tuple(batch: &BatchId) -> EndTuple {
+    (batch.writer, batch.series.clone(), batch.generation.clone(), batch.partition, batch.first)
+}
+
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct NatsInput(Arc<Input>);
+
+impl Drop for NatsInput {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// By writer and partition, and by series: first and last numbers, in order.
+type SavedSeries = HashMap<String, Py<PyDict>>;
+
+fn restored(py: Python<'_>, saved: Option<SavedSeries>) -> PyResult<SeenBatches> {
+    let mut seen = SeenBatches::default();
+    for (whose, known) in saved.unwrap_or_default() {
+        let place = whose
+            .split_once('.')
+            .and_then(|(writer, partition)| Some((writer.parse().ok()?, partition.parse().ok()?)));
+        let Some((writer, partition)) = place else { continue };
+        for (series, ranges) in known.bind(py).iter() {
+            let ranges: Vec<[u64; 2]> = ranges.extract()?;
+            let ranges = ranges.into_iter().map(|[first, last]| (first, last)).collect();
+            seen.restore(writer, partition, series.extract()?, ranges);
+        }
+    }
+    Ok(seen)
+}
+
+#[pymethods]
+impl NatsInput {
+    /// `on_end` is called when a writer has ended, and answers whether the run is over; `on_damage` when a message
+    /// cannot be read.
+    // Arguments of one call in Python.
+    #[allow(clippy::too_many_arguments)]
+    #[new]
+    #[pyo3(signature = (log, owner, *, position, seen, generation, number, ignores_start, on_end, on_damage))]
+    fn new(
+        py: Python<'_>,
+        log: &PyEdgeLog,
+        owner: &PyBell,
+        position: u64,
+        seen: Option<SavedSeries>,
+        generation: String,
+        number: u64,
+        ignores_start: bool,
+        on_end: Py<PyAny>,
+        on_damage: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let mut read = ReadMessages::new(position, restored(py, seen)?, generation);
+        read.seen.ignores_start = ignores_start;
+        let callbacks = Box::new(Callbacks { on_end, on_damage });
+        Ok(Self(Input::new(read, log.0.clone(), owner.0.clone(), number, callbacks)))
+    }
+
+    fn attach(&self, node: &NodeHandle) {
+        self.0.attach(Box::new(node.clone()));
+    }
+
+    /// Begins to read these subjects; all of the stream if there are none.
+    fn start(&self, client: &NatsClient, stream: String, subjects: Vec<String>) {
+        self.0.start(client.0.clone(), InputOptions { stream, subjects });
+    }
+
+    fn stop(&self) {
+        self.0.stop();
+    }
+
+    /// The run is over: the reader ends when it has emitted what waits.
+    fn finish(&self) {
+        self.0.finish();
+    }
+
+    fn wake(&self) {
+        self.0.wake();
+    }
+
+    /// All elements up to this one need never be read again.
+    fn settle(&self, position: u64) {
+        self.0.read().settle(position);
+    }
+
+    /// What became settled: ends, and the last messages of partitions.
+    fn advance(&self, is_over: bool) -> (Vec<EndTuple>, Vec<(u32, u64)>) {
+        let advance = self.0.read().advance(is_over);
+        (advance.ends.iter().map(end_tuple).collect(), advance.touched)
+    }
+
+    #[getter]
+    fn position(&self) -> u64 {
+        self.0.read().position
+    }
+
+    #[getter]
+    fn done(&self) -> u64 {
+        self.0.read().done
+    }
+
+    #[getter]
+    fn changes(&self) -> u64 {
+        self.0.read().changes
+    }
+
+    /// Elements received, those of them that another start of the writer has written, those that came again, and those
+    /// in damaged messages.
+    #[getter]
+    fn counts(&self) -> (u64, u64, u64, u64) {
+        let read = self.0.read();
+        (read.received, read.from_before, read.repeated, read.corrupt)
+    }
+
+    /// The batches that are settled, for the entry of the segment.
+    fn saved<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let seen = self.0.read().saved_seen.series.clone();
+        let made = PyDict::new(py);
+        for ((writer, partition), known) in seen {
+            let series = PyDict::new(py);
+            for (name, ranges) in known {
+                let ranges: Vec<[u64; 2]> = ranges.into_iter().map(|(first, last)| [first, last]).collect();
+                series.set_item(name, ranges)?;
+            }
+            made.set_item(format!("{writer}.{partition}"), series)?;
+        }
+        Ok(made)
+    }
+
+    /// How many numbers have not come although later ones have; of one series, from the number `first` of each partition
+    /// on.
+    #[pyo3(signature = (series=None, first=None))]
+    fn missing(&self, series: Option<&str>, first: Option<HashMap<u32, u64>>) -> u64 {
+        let first = first.unwrap_or_default();
+        let from = |partition| first.get(&partition).copied().unwrap_or(0);
+        self.0.read().seen.missing(series.map(|series| (series, &from as &dyn Fn(u32) -> u64)))
+    }
+}
+
+struct Callbacks {
+    on_end: Py<PyAny>,
+    on_damage: Py<PyAny>,
+}
+
+impl OnEnd for Callbacks {
+    fn ended(&self, batch: &BatchId) -> bool {
+        Python::attach(|py| {
+            let called = self.on_end.bind(py).call1(end_tuple(batch)).and_then(|over| over.is_truthy());
+            called.unwrap_or_else(|error| {
+                error.write_unraisable(py, None);
+                false
+            })
+        })
+    }
+
+    fn damaged(&self, sequence: u64, reason: String) {
+        Python::attach(|py| {
+            if let Err(error) = self.on_damage.bind(py).call1((sequence, reason)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
