@@ -178,18 +178,18 @@ impl Consumer {
     /// Takes the messages that have come; false if something is wrong.
     fn receive_all(&mut self, input: &Input, inbox: &str, first: Message, messages: &mut Subscriber) -> bool {
         self.heard_at = Instant::now();
-        let (mut next, mut has_news, mut is_right) = (Some(first), false, true);
-        for _ in 0..MOST_AT_ONCE {
-            let Some(message) = next else { break };
+        let (mut message, mut has_news, mut is_right) = (first, false, true);
+        for left in (0..MOST_AT_ONCE).rev() {
             is_right = if &*message.subject == inbox {
                 self.note_status(&message)
             } else {
                 self.receive(input, &message, &mut has_news)
             };
-            if !is_right {
+            if !is_right || left == 0 {
                 break;
             }
-            next = messages.next().now_or_never().flatten();
+            let Some(Some(next)) = messages.next().now_or_never() else { break };
+            message = next;
         }
         if has_news {
             input.wake();
