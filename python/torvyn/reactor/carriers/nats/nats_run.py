@@ -55,6 +55,7 @@ class NatsRun(DurableRun):
     """Made before the components, opened before they are initialized, closed after the last turn
     and before they are torn down."""
 
+    is_remote = True
     _broker: BrokerThread | None = None
     _committer: NatsCommitter
     _figures: StreamFigures | None = None
