@@ -28,6 +28,7 @@ from torvyn.reactor.carriers.nats.entries.flow_bucket import open_bucket
 from torvyn.reactor.carriers.nats.entries.saved_checks import SavedChecks, check_outbox, has_ends
 from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
 from torvyn.reactor.carriers.nats.entries.segment_entry import SavedSegments, SegmentEntry
+from torvyn.reactor.carriers.nats.entries.writer_entries import WriterEntries
 from torvyn.reactor.carriers.nats.input_edge import InputEdge
 from torvyn.reactor.carriers.nats.names import (
     PARTITIONS_PER_REPLICA,
@@ -143,8 +144,9 @@ class NatsRun(DurableRun):
         self._saved = SavedSegments({entry.segment: entry.saved for entry in entries})
         self._open_edges(broker, entries, runners)
         by_checkpoint = self._checkpoints.by_checkpoint
+        writers = self._writer_entries(broker, bucket)
         self._committer = NatsCommitter(
-            self._outputs, self._inputs, entries, broker, by_checkpoint, self._origins()
+            self._outputs, self._inputs, entries, broker, by_checkpoint, self._origins(), writers
         )
         if is_over:
             self._committer.publish_owed()
@@ -175,6 +177,15 @@ class NatsRun(DurableRun):
             key = f"{token(segment.name)}.{self._replica}"
             made.append(SegmentEntry(bucket, wired_name, key, payload, self._count(segment)))
         return made
+
+    def _writer_entries(self, broker: BrokerThread, bucket: Entries) -> WriterEntries:
+        payload = broker.broker.max_payload
+        found = {}
+        for edge in self._inputs:
+            segment = self._home(edge.wired.edge.source).name
+            keys = [f"{token(segment)}.{writer}" for writer in range(edge.writers)]
+            found[edge.name] = [SegmentEntry(bucket, segment, key, payload) for key in keys]
+        return WriterEntries(self._inputs, found, self._cluster.run)
 
     def _check_saved(
         self, broker: BrokerThread, bucket: Entries, entries: Sequence[SegmentEntry]
