@@ -34,6 +34,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "broker.refused": "A NATS server refuses to carry an edge.",
     "broker.replicas-changed": "What a segment has saved belongs to another number of replicas.",
     "broker.run-over": "The segment of a flow has ended in this run, and is not run again.",
+    "broker.run-unnamed": "A segment whose run has a name reads what one without a name writes.",
     "broker.taken-over": "Another process runs the segment of a flow that this one ran.",
     "broker.too-old": "The version of a NATS server cannot do what an edge needs.",
     # components: the built-in components

@@ -16,6 +16,7 @@ from torvyn.reactor.carriers.nats.refusals import (
     refused,
     replicas_changed,
     run_over,
+    run_unnamed,
     server_too_old,
     taken_over,
 )
@@ -45,6 +46,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "broker.refused": raising(refused("a->b", "insufficient storage")),
     "broker.replicas-changed": raising(replicas_changed("a", 2, 3, ["saved states of `a`"])),
     "broker.run-over": raising(run_over("main.a.0", "r1")),
+    "broker.run-unnamed": raising(run_unnamed("a:output->b", "a.0", "r1")),
     "broker.taken-over": raising(taken_over("main.a.0")),
     "broker.too-old": raising(server_too_old("a->b", (2, 9), (2, 10))),
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 import torvyn
 from torvyn import PENDING, Element
+from torvyn.components.identity import ORIGIN_SHIFT
 
 
 def id_of(element: Element) -> int:
@@ -125,7 +126,7 @@ class Tap(Stage):
         self.lines.write("run\n")
 
     def process(self, element: Element) -> Element:
-        self.lines.write(f"{element.sequence}\n")
+        self.lines.write(f"{element.sequence % (1 << ORIGIN_SHIFT)}\n")
         return element
 
 

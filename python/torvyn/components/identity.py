@@ -2,6 +2,9 @@
 
 Flows with durable edges have it. A sink that stores it together with the element recognizes an
 element that is delivered again after a crash.
+
+Several durable edges may lead to one sink. Each numbers its elements by itself, from its own origin
+on: the numbers of one origin rise, and those of two origins come in any order.
 """
 
 from __future__ import annotations
@@ -21,9 +24,19 @@ ONCE: Final = Option(
 )
 
 
+ORIGIN_SHIFT: Final = 48
+"""The bits above are those of the edge that has numbered an element."""
+
+
 class ElementIdentity(NamedTuple):
     epoch: str
     sequence: int
+
+    @property
+    def origin(self) -> str:
+        """What its number belongs to: the epoch, and the edge unless it is the first one."""
+        edge = self.sequence >> ORIGIN_SHIFT
+        return f"{self.epoch}.{edge}" if edge else self.epoch
 
 
 def identity_of(element: Element) -> ElementIdentity:

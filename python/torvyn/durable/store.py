@@ -175,6 +175,10 @@ class DurableStore:
             state = self._states[log]
             state.read_up_to = max(state.read_up_to, up_to)
 
+    def log_number(self, log: str) -> int:
+        """Which of the store's logs it is, from 0 on. It never changes."""
+        return self._states[log].id - 1
+
     def next_sequence(self, log: str) -> int:
         """The sequence number of the next element."""
         return self._states[log].next

@@ -9,6 +9,7 @@ entries    values with revisions, of which only one writer can win
 revisions  messages of a subject, of which only one writer can add the next
 streams    makes streams as they must be, empties them, and looks at them
 reader     reads a stream in order, from a position on
+message_list  lists messages by their ids, and deletes some of them
 
 Everything runs on one event loop: that of a server, or the background loop for a flow. `nats-py` is
 imported when a connection is made; `pip install 'torvyn[cluster]'` installs it.

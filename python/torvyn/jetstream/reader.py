@@ -154,7 +154,7 @@ class OrderedReader:
         if message.subject == self._inbox:
             self._on_status(message)
             return
-        sequence, delivered = _numbers(message.reply)
+        sequence, delivered = numbers_of(message.reply)
         if delivered != self._delivered + 1:
             # One was lost on the way, or this comes from an earlier consumer.
             self._break()
@@ -189,7 +189,7 @@ class OrderedReader:
         self._changed.set()
 
 
-def _numbers(reply: str) -> tuple[int, int]:
+def numbers_of(reply: str) -> tuple[int, int]:
     """The number of the message in its stream, and how many the consumer has delivered with it."""
     parts = reply.split(".")
     # Newer servers put the domain and the account before the stream.

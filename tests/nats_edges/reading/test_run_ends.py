@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +13,10 @@ from nats_parts import Collected, Sum, chain, check_account, part, run_parts, te
 
 import torvyn
 from nats_server import NatsServer, needs_nats_server
+from torvyn.errors import FlowError
+from torvyn.reactor.carriers.nats import nats_committer
 from torvyn.reactor.carriers.nats.batch_ids import BatchId
+from torvyn.reactor.carriers.nats.entries import writer_entries
 from torvyn.reactor.carriers.nats.run_ends import RunEnds
 
 
@@ -135,3 +140,70 @@ def test_a_run_with_a_name_ends_with_the_ends_of_that_name(order: list[str]) -> 
         assert not ends.are_complete
     ends.add(end(1, "b"))
     assert ends.are_complete == ("b" in order)
+
+
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_entries, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(nats_committer, "CHECK_S", 0.2)
+
+
+@needs_nats_server
+@pytest.mark.usefixtures("short_patience")
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_run_with_a_name_behind_a_writer_without_one_is_refused(
+    server: NatsServer, is_first: bool
+) -> None:
+    sink = Collected()
+    flow = chain(("a", texts(50)), ("b", sink))
+    reader = part(flow, "b", run="night")
+    if is_first:
+        reader.start()
+    part(flow, "a").run()
+    if not is_first:
+        reader.start()
+
+    with pytest.raises(FlowError, match="has ended in a run without a name") as caught:
+        reader.wait(30)
+
+    assert caught.value.code == "broker.run-unnamed"
+    # What was sent is kept, and the end of the writer as well.
+    part(flow, "b").run()
+    assert sink.texts == texts(50)
+
+
+@needs_nats_server
+@pytest.mark.usefixtures("short_patience")
+def test_ends_that_earlier_runs_without_a_name_have_used_are_no_reason(
+    server: NatsServer,
+) -> None:
+    sink = Collected()
+    flow = chain(("a", texts(50)), ("b", sink))
+    run_parts([part(flow, "a"), part(flow, "b")])
+    reader = part(flow, "b", run="night").start()
+    assert not reader.wait(1)
+    part(flow, "a", run="night").run()
+    assert reader.wait(30)
+    assert sink.texts == texts(50) * 2
+
+
+@needs_nats_server
+@pytest.mark.usefixtures("short_patience")
+def test_a_writer_that_was_started_with_the_name_meanwhile_is_waited_for(
+    server: NatsServer,
+) -> None:
+    sink, is_due = Collected(), threading.Event()
+
+    def numbers() -> Iterator[str]:
+        yield "first"
+        is_due.wait(30)
+        yield "last"
+
+    part(chain(("a", texts(50)), ("b", sink)), "a").run()
+    writer = part(chain(("a", numbers()), ("b", sink)), "a", run="night").start()
+    reader = part(chain(("a", []), ("b", sink)), "b", run="night").start()
+    assert not reader.wait(1)
+    is_due.set()
+    assert writer.wait(30)
+    assert reader.wait(30)
+    assert sink.texts == [*texts(50), "first", "last"]

@@ -158,12 +158,12 @@ class SQLite(RetryingSink):
         last: dict[str, int] = dict(found)
         new = []
         for row, mark in zip(rows, marks, strict=True):
-            if mark.sequence > last.get(mark.epoch, -1):
+            if mark.sequence > last.get(mark.origin, -1):
                 new.append(row)
-                last[mark.epoch] = mark.sequence
+                last[mark.origin] = mark.sequence
         database.executemany(
             "INSERT OR REPLACE INTO torvyn_stored VALUES (?, ?, ?)",
-            [(self._table, epoch, sequence) for epoch, sequence in last.items()],
+            [(self._table, origin, sequence) for origin, sequence in last.items()],
         )
         return new
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from torvyn.components.identity import ORIGIN_SHIFT
 from torvyn.contract import Element
 
 CONTENT_TYPES: Final = {"json-array": "application/json", "ndjson": "application/x-ndjson"}
@@ -58,15 +59,21 @@ class BodyEncoder:
         else:
             data = payloads[0]
         kind = CONTENT_TYPES.get(self._format) or elements[0].content_type
-        key = self._key(elements[0], elements[-1], data)
+        key = self._key(elements, data)
         if self._gzip:
             data = zlib.compress(data, 6, wbits=31)
         return Body(data, kind, key, len(payloads))
 
-    def _key(self, first: Element, last: Element, data: bytes) -> str:
+    def _key(self, elements: Sequence[Element], data: bytes) -> str:
         """`device-epoch-first-last`. The epoch is that of the log in front of the sink, which has
-        numbered the elements; without one, every run is an epoch of its own."""
-        if first.context is None:
+        numbered the elements; without one, every run is an epoch of its own. With elements of
+        several edges, `first-last` of each: after a crash they may come in another order."""
+        context = elements[0].context
+        if context is None:
             return hashlib.sha256(data).hexdigest()[:32]
-        epoch = first.context.epoch or first.context.flow_id
-        return f"{self._device}-{epoch}-{first.sequence}-{last.sequence}"
+        ranges: dict[int, tuple[int, int]] = {}
+        for number in (element.sequence for element in elements):
+            first, _ = ranges.setdefault(number >> ORIGIN_SHIFT, (number, number))
+            ranges[number >> ORIGIN_SHIFT] = (first, number)
+        numbers = "-".join(f"{first}-{last}" for _, (first, last) in sorted(ranges.items()))
+        return f"{self._device}-{context.epoch or context.flow_id}-{numbers}"

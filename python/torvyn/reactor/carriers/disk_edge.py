@@ -2,6 +2,9 @@
 
 Elements that the store has just made durable are supplied from memory as long as the reader keeps
 up; behind that, and after a restart, they are read back in pages.
+
+In the flow, the number of an element is its number in the log behind the edge's origin, so that
+elements of several edges differ. The store knows the numbers of its logs only.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from torvyn._native import BatchReceipts, Bell, EdgeLog
+from torvyn.components.identity import ORIGIN_SHIFT
 from torvyn.durable import Append, DurableStore, LogOptions, LostRange, Transaction
 from torvyn.reactor.carriers.supplied_rows import SuppliedRows
 from torvyn.reactor.carriers.wired_plan import DurableEdge
@@ -60,9 +64,9 @@ class DiskEdge:
     def open(self, store: DurableStore, bell: Bell, pauses: bool) -> None:
         self.store = store
         most = store.max_row_bytes(self.name) // 2
-        self.log = EdgeLog(
-            bell, store.next_sequence(self.name), min(BUFFER_BYTES, most), most - 1024, pauses
-        )
+        self._origin = store.log_number(self.name) << ORIGIN_SHIFT
+        first = self._origin + store.next_sequence(self.name)
+        self.log = EdgeLog(bell, first, min(BUFFER_BYTES, most), most - 1024, pauses)
         self._next = store.acknowledged(self.name) + 1
         stored = store.statistics(self.name)
         self.stored_before = stored.elements
@@ -105,7 +109,7 @@ class DiskEdge:
     def take_all(self) -> None:
         while (taken := self.log.take()) is not None:
             first, count, newest_ns, body, receipts, _ = taken
-            append = Append(self.name, first, count, body, newest_ns)
+            append = Append(self.name, first - self._origin, count, body, newest_ns)
             self.waits.append(TakenBatch(append, receipts))
         self.writer.resume()
 
@@ -135,9 +139,8 @@ class DiskEdge:
             self._live_rows[append.first] = append.first + append.count - 1
         self.store.note_read(self.name, append.first + append.count - 1)
         self._note_row(append.first, append.first, append.count)
-        self.log.supply(
-            append.body, append.first, append.first, is_backlog=False, is_live=self.is_live_first
-        )
+        first = self._origin + append.first
+        self.log.supply(append.body, first, first, is_backlog=False, is_live=self.is_live_first)
         self.reader.wake()
 
     def refill(self) -> None:
@@ -165,7 +168,13 @@ class DiskEdge:
     def _supply_row(self, first: int, count: int, body: bytes) -> None:
         start = max(first, self._next)
         try:
-            self.log.supply(body, first, start, is_backlog=True, is_historical=self.is_live_first)
+            self.log.supply(
+                body,
+                self._origin + first,
+                self._origin + start,
+                is_backlog=True,
+                is_historical=self.is_live_first,
+            )
         except ValueError as error:
             self.store.quarantine(self.name, first, str(error))
         else:
@@ -194,14 +203,19 @@ class DiskEdge:
         if not runs:
             return
         if not self.is_live_first:
-            transaction.acknowledged = {**transaction.acknowledged, self.name: runs[-1][1]}
+            last = self._in_log(runs)[-1][1]
+            transaction.acknowledged = {**transaction.acknowledged, self.name: last}
             return
-        done = self._supplied.done_after(runs)
+        done = self._supplied.done_after(self._in_log(runs))
         if done:
             transaction.settled_ranges = {**transaction.settled_ranges, self.name: done}
 
     def settle(self, runs: list[tuple[int, int]]) -> None:
         """The transaction is durable."""
         if self.is_live_first:
-            for row in self._supplied.settle(runs):
+            for row in self._supplied.settle(self._in_log(runs)):
                 self._live_rows.pop(row, None)
+
+    def _in_log(self, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The numbers that the elements have in the log."""
+        return [(first - self._origin, last - self._origin) for first, last in runs]

@@ -43,6 +43,8 @@ class DurableRun:
     and before they are torn down."""
 
     _carrier: type[EndingCarrier] = EndingCarrier
+    is_remote = False
+    """Whether `open` and `finish` may wait for another machine."""
 
     def __init__(self, plan: Plan, is_fresh: bool) -> None:
         self.wired: WiredPlan = self._wire(plan)

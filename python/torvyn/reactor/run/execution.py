@@ -154,13 +154,26 @@ class Execution:
             raise
 
     async def _init_components(self, driver: BlockingDriver | AsyncDriver) -> None:
-        if self.durable is not None:
-            self.durable.open(self.runners)
+        if (durable := self.durable) is not None:
+            opened = partial(durable.open, self.runners)
+            await self._call_durable(driver, opened, durable.cancel_start)
         else:
             check_aggregators(self.plan, self.runners)
         await self.lifecycle.init(driver)
         if self.durable is not None:
             self.durable.restore()
+
+    async def _call_durable(
+        self,
+        driver: BlockingDriver | AsyncDriver,
+        work: Callable[[], None],
+        give_up: Callable[[], None],
+    ) -> None:
+        """A broker may be away for long, and an event loop must not wait for it."""
+        if self.durable is not None and self.durable.is_remote:
+            await driver.call_apart(work, give_up)
+        else:
+            work()
 
     def _build(self) -> NativeFlow:
         if self.abandonment.is_abandoned:
@@ -221,10 +234,14 @@ class Execution:
             self._end()
 
     async def _finish_components(self, driver: BlockingDriver | AsyncDriver) -> None:
-        if self.durable is not None:
-            self.durable.finish(self.state is FlowState.COMPLETED, self.limits.deadline_left_s())
-            self.error = self.durable.failure or self.error
-            self._note_unstored_end(self.durable)
+        if (durable := self.durable) is not None:
+            is_completed, limit_s = self.state is FlowState.COMPLETED, self.limits.deadline_left_s()
+            finished = partial(durable.finish, is_completed, limit_s)
+            try:
+                await self._call_durable(driver, finished, durable.cancel)
+            finally:
+                self.error = durable.failure or self.error
+                self._note_unstored_end(durable)
         if self.native is not None and not self.abandonment.is_abandoned:
             await self.lifecycle.acknowledge(self.native, driver)
         if "swaps" in vars(self):

@@ -12,9 +12,11 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Protocol
 
 from torvyn.concurrency.background_loop import background_loop, discard_background_loop
+from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 
 CallLimit = Callable[[Any, str], AbstractContextManager[None]]
 """Limits a call of a runner's component, in a phase, on the thread that drives."""
@@ -76,6 +78,10 @@ class LifecycleDriver(Protocol):
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
         """Waits for the result of another thread."""
 
+    async def call_apart(self, work: Callable[[], None], give_up: Callable[[], None]) -> None:
+        """Calls what may wait for something outside, without blocking a loop. `give_up` makes it
+        return soon."""
+
 
 class BlockingDriver:
     """A thread waits; async stages run on the background loop, or on the one that drives the
@@ -127,6 +133,9 @@ class BlockingDriver:
                 raise
             raise LimitExceeded(limit_s or 0.0) from None
 
+    async def call_apart(self, work: Callable[[], None], give_up: Callable[[], None]) -> None:
+        work()
+
 
 class AsyncDriver:
     """A task on the loop that drives the flow; async stages run on the same loop."""
@@ -175,3 +184,34 @@ class AsyncDriver:
             raise LimitExceeded(limit_s or 0.0) from None
         with wrap_errors():
             return future.result()
+
+    async def call_apart(self, work: Callable[[], None], give_up: Callable[[], None]) -> None:
+        if asyncio._get_running_loop() is None:
+            # The loop has ended, and this coroutine is being closed.
+            work()
+            return
+        done: Future[None] = Future()
+        run_on_spare_thread(partial(_resolve, done, work))
+        is_cancelled = False
+        while not done.done():
+            try:
+                await self.wait(done, None)
+            except asyncio.CancelledError:
+                # The thread uses what the caller will close.
+                is_cancelled = True
+                give_up()
+            except BaseException:
+                if not done.done():
+                    give_up()
+                    raise
+        if is_cancelled:
+            raise asyncio.CancelledError
+        done.result()
+
+
+def _resolve(done: Future[None], work: Callable[[], None]) -> None:
+    try:
+        work()
+        done.set_result(None)
+    except BaseException as error:
+        done.set_exception(error)

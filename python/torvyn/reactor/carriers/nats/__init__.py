@@ -8,6 +8,7 @@ entries         what a segment has saved: states, positions, and batches that it
 edge_streams    makes the streams of edges, and compares them with those that are there
 output_edge     the end of an edge that publishes
 input_edge      the end of an edge that reads
+sent_batches    discards what a writer has sent in earlier runs
 refusals        why a flow cannot run, or cannot go on
 broker_thread   the connections, for a thread that waits
 nats_committer  makes the progress of all segments durable

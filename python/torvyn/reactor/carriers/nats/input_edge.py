@@ -171,6 +171,11 @@ class InputEdge:
     def finish_if_drained(self) -> None:
         """The end of the stream comes from the broker."""
 
+    @property
+    def unnamed_writers(self) -> set[int]:
+        """Writers that have ended without a name, which this run waits for. On the loop."""
+        return self._ends.unnamed_writers
+
     # What has expired
 
     @property

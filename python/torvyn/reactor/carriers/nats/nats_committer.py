@@ -17,6 +17,7 @@ from torvyn.jetstream import BrokerUnavailable, Message
 from torvyn.reactor.carriers.committer import SETTLE_S, Cut, Runs
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
+from torvyn.reactor.carriers.nats.entries.writer_entries import WriterEntries
 from torvyn.reactor.carriers.nats.input_edge import InputEdge
 from torvyn.reactor.carriers.nats.output_edge import OutputEdge
 
@@ -44,8 +45,10 @@ class NatsCommitter:
         broker: BrokerThread,
         by_checkpoint: Sequence[bool],
         origins: Mapping[str, Mapping[str, Any]],
+        writers: WriterEntries,
     ) -> None:
         """`origins`: by input, what is saved with its position."""
+        self._writers = writers
         self._outputs, self._inputs = outputs, inputs
         self._origins = origins
         self._entries = entries
@@ -184,12 +187,14 @@ class NatsCommitter:
         self._call(segment, {**changes, "ended": self._entries[segment].saved.run})
 
     def tidy(self) -> None:
-        """Makes sure that no other process runs the same segments."""
+        """Makes sure that no other process runs the same segments, and that the writers of what
+        they read belong to their run."""
         if time.monotonic() - self._checked_at_s < CHECK_S:
             return
         self._checked_at_s = time.monotonic()
         for entry in self._entries:
             self._broker.call(entry.check())
+        self._broker.call(self._writers.check_runs())
 
     # The broker
 

@@ -28,6 +28,7 @@ from torvyn.reactor.carriers.nats.entries.flow_bucket import open_bucket
 from torvyn.reactor.carriers.nats.entries.saved_checks import SavedChecks, check_outbox, has_ends
 from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
 from torvyn.reactor.carriers.nats.entries.segment_entry import SavedSegments, SegmentEntry
+from torvyn.reactor.carriers.nats.entries.writer_entries import WriterEntries
 from torvyn.reactor.carriers.nats.input_edge import InputEdge
 from torvyn.reactor.carriers.nats.names import (
     PARTITIONS_PER_REPLICA,
@@ -38,6 +39,7 @@ from torvyn.reactor.carriers.nats.nats_account import fold_ends
 from torvyn.reactor.carriers.nats.nats_committer import NatsCommitter
 from torvyn.reactor.carriers.nats.output_edge import OutputEdge, WriterIdentity
 from torvyn.reactor.carriers.nats.refusals import run_over, writers_changed
+from torvyn.reactor.carriers.nats.sent_batches import discard_sent
 from torvyn.reactor.carriers.nats.stream_figures import StreamFigures
 from torvyn.reactor.carriers.wired_plan import WiredPlan, restrict, wire
 from torvyn.reactor.statistics import Statistics
@@ -54,6 +56,7 @@ class NatsRun(DurableRun):
     """Made before the components, opened before they are initialized, closed after the last turn
     and before they are torn down."""
 
+    is_remote = True
     _broker: BrokerThread | None = None
     _committer: NatsCommitter
     _figures: StreamFigures | None = None
@@ -141,8 +144,9 @@ class NatsRun(DurableRun):
         self._saved = SavedSegments({entry.segment: entry.saved for entry in entries})
         self._open_edges(broker, entries, runners)
         by_checkpoint = self._checkpoints.by_checkpoint
+        writers = self._writer_entries(broker, bucket)
         self._committer = NatsCommitter(
-            self._outputs, self._inputs, entries, broker, by_checkpoint, self._origins()
+            self._outputs, self._inputs, entries, broker, by_checkpoint, self._origins(), writers
         )
         if is_over:
             self._committer.publish_owed()
@@ -167,13 +171,21 @@ class NatsRun(DurableRun):
 
     def _make_entries(self, broker: BrokerThread, bucket: Entries) -> list[SegmentEntry]:
         payload = broker.broker.max_payload
-        replica = self._cluster.replica if self._cluster.segments else 0
         made = []
         for number, wired_name in enumerate(self.wired.segments):
             segment = self._segment(number)
-            key = f"{token(segment.name)}.{replica}"
+            key = f"{token(segment.name)}.{self._replica}"
             made.append(SegmentEntry(bucket, wired_name, key, payload, self._count(segment)))
         return made
+
+    def _writer_entries(self, broker: BrokerThread, bucket: Entries) -> WriterEntries:
+        payload = broker.broker.max_payload
+        found = {}
+        for edge in self._inputs:
+            segment = self._home(edge.wired.edge.source).name
+            keys = [f"{token(segment)}.{writer}" for writer in range(edge.writers)]
+            found[edge.name] = [SegmentEntry(bucket, segment, key, payload) for key in keys]
+        return WriterEntries(self._inputs, found, self._cluster.run)
 
     def _check_saved(
         self, broker: BrokerThread, bucket: Entries, entries: Sequence[SegmentEntry]
@@ -213,8 +225,13 @@ class NatsRun(DurableRun):
         saved = [broker.call(entry.take_over(run, is_fresh=self._is_fresh)) for entry in entries]
         if self._is_fresh:
             for edge in self._outputs:
-                broker.call(broker.streams.purge(edge.names.stream))
+                writers = self._count(self._home(edge.wired.edge.source))
+                discard_sent(broker, edge.names.stream, self._replica, writers)
         return bool(run) and all(each.ended == run for each in saved)
+
+    @property
+    def _replica(self) -> int:
+        return self._cluster.replica if self._cluster.segments else 0
 
     def _count(self, segment: Segment) -> int:
         """How many processes share what the segment reads."""
@@ -243,7 +260,6 @@ class NatsRun(DurableRun):
     ) -> None:
         by_name = {runner.node.name: runner for runner in runners}
         by_checkpoint = self._checkpoints.by_checkpoint
-        replica = self._cluster.replica if self._cluster.segments else 0
         generations: dict[str, str] = {}
         runs: dict[str, str] = {}
         """By edge: the run of its writers, if all of them are here."""
@@ -251,7 +267,7 @@ class NatsRun(DurableRun):
             segment = edge.writer_segment or 0
             saved, is_cut = entries[segment].saved, by_checkpoint[segment]
             series = saved.series if is_cut else f"g{saved.generation}"
-            identity = WriterIdentity(replica, series, saved.generation, saved.run)
+            identity = WriterIdentity(self._replica, series, saved.generation, saved.run)
             numbers = saved.next.get(edge.name, {}) if is_cut else {}
             key = self._key_of(edge.wired.edge)
             outbox = [each for each in saved.outbox if edge.names.is_current(each.subject)]

@@ -60,6 +60,15 @@ def run_over(key: str, run: str) -> FlowError:
     )
 
 
+def run_unnamed(edge: str, writer: str, run: str) -> FlowError:
+    return FlowError(
+        "broker.run-unnamed",
+        f"`{writer}` has ended in a run without a name, and the reader of `{edge}` waits for its "
+        f"end in the run `{run}`",
+        hint=f"start both with `--run {run}`, or both without it; what was sent is kept",
+    )
+
+
 def taken_over(key: str) -> FlowError:
     return FlowError(
         "broker.taken-over",

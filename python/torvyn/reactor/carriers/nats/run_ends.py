@@ -3,10 +3,14 @@
 A writer says once per run and partition that it has ended. The run of a reader that has a name ends
 with the ends of that name; those of other runs mean nothing to it. Without a name, the n-th run of
 a reader ends with the n-th end of every writer: one that comes early is kept for the next run.
+
+A writer without a name never sends the end that a reader with one waits for: the reader keeps such
+ends for a run without a name, and says whose they are.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -14,6 +18,17 @@ from torvyn.reactor.carriers.nats.batch_ids import BatchId
 
 RUNS_KEPT: Final = 4
 """How many runs of a writer are remembered, so that an end that comes twice counts once."""
+_UNNAMED: Final = "~"
+"""What the id of a run begins with that has no name. No name has this character."""
+
+
+def new_run() -> str:
+    """The id of a run without a name."""
+    return f"{_UNNAMED}{secrets.token_hex(4)}"
+
+
+def has_name(run: str) -> bool:
+    return not run.startswith(_UNNAMED)
 
 
 class RunEnds:
@@ -27,7 +42,8 @@ class RunEnds:
         self._runs: dict[str, list[str]] = {key: list(runs) for key, runs in saved["runs"].items()}
         """The last runs that have ended, by writer and partition."""
         self._early: dict[str, int] = dict(saved["early"])
-        """Ends that no run of the reader has used, if its runs have no names."""
+        """Ends that no run of the reader has used, if its runs or those of the writers have no
+        names."""
         self._missing = {key for key in self._expected if not self._has_ended(key)}
 
     def _has_ended(self, key: str) -> bool:
@@ -45,11 +61,17 @@ class RunEnds:
             return False
         runs.append(batch.generation)
         del runs[:-RUNS_KEPT]
-        if not self._run:
+        if not (self._run and has_name(batch.generation)):
             self._early[key] = self._early.get(key, 0) + 1
         if self._has_ended(key):
             self._missing.discard(key)
         return True
+
+    @property
+    def unnamed_writers(self) -> set[int]:
+        """The writers that have ended without a name, while their ends with one are missing."""
+        keys = self._missing & self._early.keys() if self._run else set()
+        return {int(key.partition(".")[0]) for key in keys}
 
     def use(self) -> None:
         """The run of the reader is over: the next one needs other ends."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from torvyn.jetstream import Message
 from torvyn.jetstream.publisher import MESSAGE_ID
 from torvyn.reactor.carriers.nats.refusals import newer_version
+from torvyn.reactor.carriers.nats.run_ends import new_run
 
 VERSION: Final = 1
 _PLAIN: Final = (
@@ -54,7 +55,7 @@ class Saved:
 
     @classmethod
     def new(cls) -> Saved:
-        return cls(series=f"c{secrets.token_hex(4)}", run=secrets.token_hex(4))
+        return cls(series=f"c{secrets.token_hex(4)}", run=new_run())
 
     def encode(self) -> bytes:
         head = {

@@ -19,6 +19,7 @@ from torvyn.durable import Checkpoint, LogStatistics
 from torvyn.jetstream import BrokerUnavailable, Conflict, Entries, Entry, Refused
 from torvyn.reactor.carriers.nats.entries.saved_segment import VERSION, Saved
 from torvyn.reactor.carriers.nats.refusals import entry_damaged, entry_gone, taken_over
+from torvyn.reactor.carriers.nats.run_ends import new_run
 
 HEAD_BYTES: Final = 1024
 """What the broker needs of a message besides its value."""
@@ -58,6 +59,11 @@ class SegmentEntry:
         entry = await self._entries.get(self.key)
         return None if entry is None else _head(entry).get("replicas", 0)
 
+    async def saved_run(self) -> str:
+        """The run that it was saved in; empty if there is nothing."""
+        entry = await self._entries.get(self.key)
+        return "" if entry is None else str(_head(entry).get("run", ""))
+
     async def delete(self) -> None:
         await self._entries.delete(self.key)
         await self._entries.delete(f"{self.key}.part.>")
@@ -67,7 +73,7 @@ class SegmentEntry:
         commit. Returns what was saved before."""
         while True:
             kept = await self._discard() if is_fresh else (await self.read() or Saved.new())
-            begun = kept.run if kept.run != kept.ended else secrets.token_hex(4)
+            begun = kept.run if kept.run != kept.ended else new_run()
             taken = replace(
                 kept,
                 owner=secrets.token_hex(8),
@@ -134,6 +140,7 @@ class SegmentEntry:
             "owner": saved.owner,
             "generation": saved.generation,
             "replicas": saved.replicas,
+            "run": saved.run,
             "parts": len(parts),
             "at": prefix,
             "crc": zlib.crc32(value),
