@@ -30,8 +30,8 @@ def alive() -> list[Any]:
 
 @contextmanager
 def without_collector() -> Iterator[Callable[[], list[Any]]]:
-    """What was made since is alive. Answers of other tests may still be held: by a server in another
-    thread, or by the report of a failure."""
+    """Yields what was made since and is alive. Answers of other tests may still be held, by a
+    server in another thread or by the report of a failure."""
     gc.collect()
     gc.disable()
     before = alive()
