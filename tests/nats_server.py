@@ -3,13 +3,14 @@
 import asyncio
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from open_port import is_open
 
 PATIENCE_S = 20.0
 
@@ -30,14 +31,10 @@ class NatsServer:
     def start(self):
         self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
         deadline_s = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert time.monotonic() < deadline_s, "the server does not start"
-                assert self._process.poll() is None, "the server has ended"
-                time.sleep(0.01)
+        while not is_open(self.port):
+            assert time.monotonic() < deadline_s, "the server does not start"
+            assert self._process.poll() is None, "the server has ended"
+            time.sleep(0.01)
 
     def send(self, how):
         self._process.send_signal(how)

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 import oci_tools
+from open_port import is_open
 
 DOCKER_REGISTRY = shutil.which("docker-registry")
 OLAREG = oci_tools.program("olareg")
@@ -93,10 +95,9 @@ def start_olareg(_folder: Path, *, certificate: Path | None = None) -> RegistryS
         address += ["--tls-cert", str(certificate), "--tls-key", str(certificate)]
     server = RegistryServer([str(OLAREG), "serve", "-v", "info", *address], "launching", port)
     # It says so before it listens.
-    while True:
-        with contextlib.suppress(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), 20).close()
-            return server
+    while not is_open(port):
+        time.sleep(0.005)
+    return server
 
 
 STARTS = {"docker-registry": start_docker_registry, "olareg": start_olareg}

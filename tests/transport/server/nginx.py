@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from live_server import PATIENCE_S
 
+from open_port import is_open
+
 SHIPPED = (Path(__file__).parents[3] / "deploy" / "nginx.conf").read_text()
 PLAIN = "server { listen 80; location / { proxy_pass http://127.0.0.1:8080; } }"
 """What somebody writes who knows nothing of streams."""
@@ -99,10 +101,7 @@ def _wait_until_open(port: int, process: subprocess.Popen[str]) -> None:
     while time.monotonic() < end_s:
         if process.poll() is not None:
             raise AssertionError(process.stderr.read() if process.stderr else "nginx ended")
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except ConnectionRefusedError:
-            time.sleep(0.005)
-        else:
+        if is_open(port):
             return
+        time.sleep(0.005)
     raise AssertionError("nginx did not open its port")
