@@ -227,6 +227,14 @@ class InputEdge:
         """How many of them a writer has sent since these numbers."""
         return 0 if self.options.max_age_s is None else self._seen.missing(series, first)
 
+    def note_sent(self, writer: int, sent: Mapping[str, Mapping[str, int]]) -> None:
+        """`sent`: by series of a writer and by partition, how many elements it had. On the loop,
+        while the carrier thread waits."""
+        for partition in self.owned:
+            counts = {series: each.get(str(partition), 0) for series, each in sent.items()}
+            self._seen.note_sent(writer, partition, counts)
+            self._saved_seen.note_sent(writer, partition, counts)
+
     def _tell_expired(self) -> None:
         """Logs once what has expired together."""
         now_s = time.monotonic()

@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from torvyn.durable import Checkpoint
 from torvyn.jetstream import BrokerUnavailable, Message, Refused
+from torvyn.jetstream.publisher import MESSAGE_ID
 from torvyn.reactor.carriers.committer import SETTLE_S, Cut, Runs
+from torvyn.reactor.carriers.nats.batch_ids import BatchId
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
 from torvyn.reactor.carriers.nats.entries.writer_entries import WriterEntries
@@ -150,6 +152,7 @@ class NatsCommitter:
             if is_completed and not by_checkpoint:
                 self._end_plain(segment)
         for segment, entry in enumerate(self._entries):
+            self._save_sent(segment)
             if entry.saved.outbox and not any(edge.waits for edge in self._written_by(segment)):
                 self._broker.call(entry.save(replace(entry.saved, outbox=())))
 
@@ -175,6 +178,7 @@ class NatsCommitter:
                 edge.settle(cut.runs[edge.name])
 
     def _end(self, segment: int, changes: Mapping[str, Any]) -> None:
+        self._broker.call(self._writers.note_sent())
         for edge in self._inputs:
             if edge.reader_segment == segment:
                 edge.settle_all()
@@ -186,9 +190,24 @@ class NatsCommitter:
         if time.monotonic() - self._checked_at_s < CHECK_S:
             return
         self._checked_at_s = time.monotonic()
-        for entry in self._entries:
-            self._broker.call(entry.check())
+        for segment, entry in enumerate(self._entries):
+            if not self._save_sent(segment):
+                self._broker.call(entry.check())
         self._broker.call(self._writers.check_runs())
+        self._broker.call(self._writers.note_sent())
+
+    def _save_sent(self, segment: int) -> bool:
+        """Saves what a segment that begins a new series with every start has sent, for a reader
+        that finds nothing of it; False if there is nothing new."""
+        entry = self._entries[segment]
+        saved = entry.saved
+        for edge in self._written_by(segment):
+            if edge.options.max_age_s is not None and not self._by_checkpoint[segment]:
+                saved = saved.with_sent(edge.name, edge.identity.series, _sent(edge))
+        if saved == entry.saved:
+            return False
+        self._broker.call(entry.save(saved))
+        return True
 
     # The broker
 
@@ -239,6 +258,16 @@ def _progress(cut: Cut, edges: Iterable[OutputEdge]) -> dict[str, Any]:
         "next": {edge.name: edge.next for edge in edges},
         "outbox": [batch.message for edge in edges for batch in edge.waits],
     }
+
+
+def _sent(edge: OutputEdge) -> dict[int, int]:
+    """By partition: up to which number the broker has everything."""
+    sent = dict(edge.next)
+    for waiting in edge.waits:
+        batch = BatchId.parse(waiting.message.headers[MESSAGE_ID])
+        if batch is not None and not batch.is_end:
+            sent[batch.partition] = min(sent[batch.partition], batch.first)
+    return sent
 
 
 def _raise_refusal(by_edge: Mapping[str, Sequence[tuple[OwedBatch, Any]]]) -> None:
