@@ -248,6 +248,8 @@ class NatsOutput:
     @property
     def next(self) -> dict[int, int]: ...
     @property
+    def sent(self) -> dict[int, int]: ...  # Up to which numbers the broker has everything
+    @property
     def confirmed(self) -> int: ...  # Elements
     @property
     def refusals(self) -> int: ...
@@ -265,7 +267,7 @@ class NatsInput:
         owner: Bell,  # Rung when there may be something to save
         *,
         position: int,
-        seen: dict[str, dict[str, list[list[int]]]] | None,
+        seen: dict[str, Any] | None,  # As `saved` has returned it
         generation: str,
         number: int,  # Added to the numbers of elements
         ignores_start: bool,
@@ -291,7 +293,9 @@ class NatsInput:
     # Elements: received, of them written by earlier processes, repeated, damaged
     @property
     def counts(self) -> tuple[int, int, int, int]: ...
-    def saved(self) -> dict[str, dict[str, list[list[int]]]]: ...
+    def saved(self) -> dict[str, Any]: ...  # The batches that are settled
+    # How many elements each series of a writer has had
+    def note_sent(self, writer: int, partition: int, sent: dict[str, int]) -> None: ...
     def missing(self, series: str | None = None, first: dict[int, int] | None = None) -> int: ...
 
 @final

@@ -171,8 +171,13 @@ impl Consumer {
         }
         let count = most - self.requested;
         self.requested += count;
-        let (expires, heartbeat) = (EXPIRES.as_nanos(), HEARTBEAT.as_nanos());
-        Some(format!(r#"{{"batch":{count},"expires":{expires},"idle_heartbeat":{heartbeat}}}"#))
+        // Sizes are guessed from those before. The server stops earlier if that is wrong, and any message fits.
+        let max_bytes = room.max(self.connection.client.max_payload() + HEAD_BYTES);
+        let (expires, heartbeat) = (EXPIRES.as_nanos() as u64, HEARTBEAT.as_nanos() as u64);
+        let request = json!({
+            "batch": count, "max_bytes": max_bytes, "expires": expires, "idle_heartbeat": heartbeat,
+        });
+        Some(request.to_string())
     }
 
     /// Takes the messages that have come; false if something is wrong.

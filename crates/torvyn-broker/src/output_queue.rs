@@ -289,6 +289,18 @@ impl OutputQueue {
         self.heard_at.filter(|_| self.sent > 0)
     }
 
+    /// By partition: up to which number the broker has everything.
+    pub fn sent(&self) -> BTreeMap<u32, u64> {
+        let mut sent = self.next.clone();
+        for batch in self.batches.values() {
+            let id = BatchId::parse(&batch.message.id).filter(|id| id.series == self.identity.series);
+            if let Some(id) = id.filter(|id| !id.is_end()) {
+                sent.entry(id.partition).and_modify(|number| *number = id.first.min(*number));
+            }
+        }
+        sent
+    }
+
     /// What waits, in its order; `is_from_before`: only what an earlier process owed.
     pub fn owed(&self, is_from_before: bool) -> Vec<Message> {
         let wanted = self.batches.values().filter(|batch| batch.is_from_before || !is_from_before);

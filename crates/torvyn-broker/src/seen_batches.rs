@@ -3,6 +3,9 @@
 //! A batch is published again when its confirmation was lost, or when its writer has died. The broker recognizes it
 //! within its window for duplicates, and the reader always: it keeps the numbers that it has seen as ranges, which are
 //! few because the numbers of a series have no gaps.
+//!
+//! A number that is missing has expired on the broker. Of a series of which nothing has come only its writer knows how
+//! many numbers it had: `note_sent` is told.
 
 use std::collections::HashMap;
 
@@ -25,12 +28,33 @@ pub struct SeenBatches {
     /// Whether the first numbers of a series are not missed: a reader that was told to forget what it has read does not
     /// know where they begin.
     pub ignores_start: bool,
+    /// The missing numbers of series that are not remembered.
+    pub forgotten: u64,
+    /// The last start of a writer of which the missing numbers are known, or do not matter: by partition, and for all.
+    pub known_starts: HashMap<Source, u64>,
+    pub ignored_starts: HashMap<u32, u64>,
+    /// By writer: the last start of which something has come.
+    last_starts: HashMap<u32, u64>,
+}
+
+/// Which start of a segment has begun the series; 0 if it is continued by later starts.
+fn start_of(series: &str) -> u64 {
+    series.strip_prefix('g').and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 impl SeenBatches {
     /// Notes a series as it was saved.
     pub fn restore(&mut self, writer: u32, partition: u32, series: String, ranges: Ranges) {
         *self.ranges(writer, partition, &series) = ranges;
+    }
+
+    fn note_start(&mut self, writer: u32, series: &str) {
+        let start = start_of(series);
+        let last = self.last_starts.entry(writer).or_default();
+        *last = start.max(*last);
+        if self.ignores_start {
+            self.ignored_starts.entry(writer).or_insert(start.saturating_sub(1));
+        }
     }
 
     /// Notes a batch; false if it has come before.
@@ -41,6 +65,7 @@ impl SeenBatches {
 
     /// The writer has ended: all numbers before that of its end were sent.
     pub fn add_end(&mut self, batch: &BatchId) {
+        self.note_start(batch.writer, &batch.series);
         let Some(before) = batch.first.checked_sub(1) else { return };
         let ranges = self.ranges(batch.writer, batch.partition, &batch.series);
         if ranges.last().is_none_or(|(_, last)| batch.first > last + 1) {
@@ -49,37 +74,78 @@ impl SeenBatches {
     }
 
     fn ranges(&mut self, writer: u32, partition: u32, series: &str) -> &mut Ranges {
+        let source = (writer, partition);
         let all = &mut self.series;
-        let place = *self.places.entry((writer, partition)).or_insert_with(|| {
-            all.push(((writer, partition), Vec::new()));
+        let place = *self.places.entry(source).or_insert_with(|| {
+            all.push((source, Vec::new()));
             all.len() - 1
         });
-        let known = &mut all[place].1;
-        match known.iter().position(|(name, _)| name == series) {
-            Some(at) if at + 1 == known.len() => {}
-            Some(at) => known[at..].rotate_left(1),
+        let found = all[place].1.iter().position(|(name, _)| name == series);
+        match found {
+            Some(at) => all[place].1[at..].rotate_left(1),
             None => {
-                known.push((series.to_owned(), Ranges::new()));
-                if known.len() > SERIES_KEPT {
-                    known.remove(0);
+                self.note_start(writer, series);
+                self.series[place].1.push((series.to_owned(), Ranges::new()));
+                self.forget_oldest(place);
+            }
+        }
+        let known = &mut self.series[place].1;
+        let at = known.len() - 1;
+        &mut known[at].1
+    }
+
+    fn forget_oldest(&mut self, place: usize) {
+        let (source, known) = &mut self.series[place];
+        if known.len() > SERIES_KEPT {
+            let (source, (oldest, ranges)) = (*source, known.remove(0));
+            self.forgotten += self.missing_of(&ranges, 0);
+            let done = self.known_starts.entry(source).or_default();
+            *done = start_of(&oldest).max(*done);
+        }
+    }
+
+    fn missing_of(&self, ranges: &[(u64, u64)], start: u64) -> u64 {
+        let begin = if self.ignores_start { ranges.first().map_or(0, |first| first.0) } else { 0 };
+        gaps(ranges, start.max(begin))
+    }
+
+    /// `sent`: how many numbers each series of a writer has had. What has come is in the order of the starts, so of those
+    /// before the last one nothing comes any more.
+    pub fn note_sent(&mut self, writer: u32, partition: u32, sent: &HashMap<String, u64>) {
+        let source = (writer, partition);
+        let last = self.last_starts.get(&writer).copied().unwrap_or(0);
+        let known_start = self.known_starts.get(&source).copied().unwrap_or(0);
+        let done = self.ignored_starts.get(&writer).copied().unwrap_or(0).max(known_start);
+        let mut starts: Vec<_> = sent.iter().map(|(name, count)| (start_of(name), name, *count)).collect();
+        starts.sort();
+        for (start, name, count) in starts {
+            if start <= done || start >= last {
+                continue;
+            }
+            self.known_starts.insert(source, start);
+            let known = self.places.get(&source).map(|place| &mut self.series[*place].1);
+            let ranges = known.and_then(|known| known.iter_mut().find(|(series, _)| series == name));
+            match ranges {
+                None => self.forgotten += count,
+                Some((_, ranges)) => {
+                    let is_more = ranges.last().is_none_or(|(_, end)| count > end + 1);
+                    if let (true, Some(before)) = (is_more, count.checked_sub(1)) {
+                        ranges.push((count, before));
+                    }
                 }
             }
         }
-        let at = known.len() - 1;
-        &mut known[at].1
     }
 
     /// How many numbers have not come although later ones have. With `of`: of this series only, from the number of
     /// each partition on that the function returns.
     pub fn missing(&self, of: Option<(&str, &dyn Fn(u32) -> u64)>) -> u64 {
-        let mut count = 0;
+        let mut count = if of.is_none() { self.forgotten } else { 0 };
         for ((_, partition), known) in &self.series {
             let start = of.map_or(0, |(_, first)| first(*partition));
             for (name, ranges) in known {
                 if of.is_none_or(|(series, _)| series == name) {
-                    let begin =
-                        if self.ignores_start { ranges.first().map_or(0, |first| first.0) } else { 0 };
-                    count += gaps(ranges, start.max(begin));
+                    count += self.missing_of(ranges, start);
                 }
             }
         }
@@ -169,7 +235,21 @@ mod tests {
                 next.restore(writer, partition, series, ranges);
             }
         }
+        next.forgotten = seen.forgotten;
+        next.known_starts.clone_from(&seen.known_starts);
+        next.ignored_starts.clone_from(&seen.ignored_starts);
         next
+    }
+
+    #[test]
+    fn what_was_read_and_is_not_remembered_is_not_missing() {
+        let mut seen = SeenBatches::default();
+        let sent: HashMap<String, u64> = (1..=12).map(|start| (format!("g{start}"), 10)).collect();
+        for start in 1..=12 {
+            seen.add(&batch(&format!("g{start}"), 0, 10));
+        }
+        seen.note_sent(0, 0, &sent);
+        assert_eq!(seen.missing(None), 0);
     }
 
     proptest! {
@@ -191,6 +271,31 @@ mod tests {
             prop_assert_eq!(seen.missing(None), 10 * lost.len() as u64);
             prop_assert_eq!(seen.missing(Some(("c", &|_| 60))), 10 * late);
             prop_assert_eq!(seen.missing(Some(("other", &|_| 0))), 0);
+        }
+
+        /// Whichever starts have expired, with a look at the writer and a restart after each of them.
+        #[test]
+        fn each_number_that_never_came_is_counted_once(
+            starts in prop::collection::vec((0..10u32, any::<bool>()), 1..12),
+        ) {
+            let (mut seen, mut lost) = (SeenBatches::default(), 0);
+            let mut sent = HashMap::new();
+            for (number, (count, has_come)) in starts.iter().enumerate() {
+                let series = format!("g{}", number + 1);
+                sent.insert(series.clone(), u64::from(*count));
+                if *count > 0 && *has_come {
+                    prop_assert!(seen.add(&batch(&series, 0, *count)));
+                } else {
+                    lost += u64::from(*count);
+                }
+                seen.note_sent(0, 0, &sent);
+                seen.note_sent(0, 0, &sent);
+                seen = restarted(&seen);
+                prop_assert!(seen.missing(None) <= lost);
+            }
+            seen.add_end(&batch(&format!("g{}", starts.len() + 1), 0, 0));
+            seen.note_sent(0, 0, &sent);
+            prop_assert_eq!(seen.missing(None), lost);
         }
 
         /// Batches of two each, in any order, some of them twice.

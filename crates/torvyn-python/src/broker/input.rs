@@ -27,20 +27,44 @@ impl Drop for NatsInput {
     }
 }
 
-/// By writer and partition, and by series: first and last numbers, in order.
-type SavedSeries = HashMap<String, Py<PyDict>>;
+/// What `saved` has returned.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct SavedBatches {
+    /// By writer and partition, and by series: first and last numbers, in order.
+    series: HashMap<String, Py<PyDict>>,
+    #[pyo3(default)]
+    forgotten: u64,
+    /// By writer and partition, or by writer.
+    #[pyo3(default)]
+    starts: HashMap<String, u64>,
+}
 
-fn restored(py: Python<'_>, saved: Option<SavedSeries>) -> PyResult<SeenBatches> {
+/// A writer and a partition, or a writer.
+fn source(text: &str) -> Option<(u32, Option<u32>)> {
+    match text.split_once('.') {
+        Some((writer, partition)) => Some((writer.parse().ok()?, Some(partition.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
+    }
+}
+
+fn restored(py: Python<'_>, saved: Option<SavedBatches>) -> PyResult<SeenBatches> {
     let mut seen = SeenBatches::default();
-    for (whose, known) in saved.unwrap_or_default() {
-        let place = whose
-            .split_once('.')
-            .and_then(|(writer, partition)| Some((writer.parse().ok()?, partition.parse().ok()?)));
-        let Some((writer, partition)) = place else { continue };
+    let Some(saved) = saved else { return Ok(seen) };
+    for (whose, known) in saved.series {
+        let Some((writer, Some(partition))) = source(&whose) else { continue };
         for (series, ranges) in known.bind(py).iter() {
             let ranges: Vec<[u64; 2]> = ranges.extract()?;
             let ranges = ranges.into_iter().map(|[first, last]| (first, last)).collect();
             seen.restore(writer, partition, series.extract()?, ranges);
+        }
+    }
+    seen.forgotten = saved.forgotten;
+    for (whose, start) in saved.starts {
+        match source(&whose) {
+            Some((writer, Some(partition))) => _ = seen.known_starts.insert((writer, partition), start),
+            Some((writer, None)) => _ = seen.ignored_starts.insert(writer, start),
+            None => {}
         }
     }
     Ok(seen)
@@ -59,7 +83,7 @@ impl NatsInput {
         log: &PyEdgeLog,
         owner: &PyBell,
         position: u64,
-        seen: Option<SavedSeries>,
+        seen: Option<SavedBatches>,
         generation: String,
         number: u64,
         ignores_start: bool,
@@ -130,17 +154,33 @@ impl NatsInput {
 
     /// The batches that are settled, for the entry of the segment.
     fn saved<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let seen = self.0.read().saved_seen.series.clone();
-        let made = PyDict::new(py);
-        for ((writer, partition), known) in seen {
+        let seen = self.0.read().saved_seen.clone();
+        let (all, starts, made) = (PyDict::new(py), PyDict::new(py), PyDict::new(py));
+        for ((writer, partition), known) in seen.series {
             let series = PyDict::new(py);
             for (name, ranges) in known {
                 let ranges: Vec<[u64; 2]> = ranges.into_iter().map(|(first, last)| [first, last]).collect();
                 series.set_item(name, ranges)?;
             }
-            made.set_item(format!("{writer}.{partition}"), series)?;
+            all.set_item(format!("{writer}.{partition}"), series)?;
         }
+        for ((writer, partition), start) in seen.known_starts {
+            starts.set_item(format!("{writer}.{partition}"), start)?;
+        }
+        for (writer, start) in seen.ignored_starts {
+            starts.set_item(writer.to_string(), start)?;
+        }
+        made.set_item("series", all)?;
+        made.set_item("forgotten", seen.forgotten)?;
+        made.set_item("starts", starts)?;
         Ok(made)
+    }
+
+    /// How many elements each series of a writer has had.
+    fn note_sent(&self, writer: u32, partition: u32, sent: HashMap<String, u64>) {
+        let mut read = self.0.read();
+        read.seen.note_sent(writer, partition, &sent);
+        read.saved_seen.note_sent(writer, partition, &sent);
     }
 
     /// How many numbers have not come although later ones have; of one series, from the number `first` of each partition

@@ -106,6 +106,12 @@ impl NatsOutput {
         self.0.queue().next.clone()
     }
 
+    /// By partition: up to which number the broker has everything.
+    #[getter]
+    fn sent(&self) -> BTreeMap<u32, u64> {
+        self.0.queue().sent()
+    }
+
     #[getter]
     fn confirmed(&self) -> u64 {
         self.0.queue().confirmed

@@ -83,7 +83,7 @@ class InputEdge:
             self.log,
             bell,
             position=saved["position"],
-            seen=saved["seen"] and saved["seen"]["series"],
+            seen=saved["seen"],
             generation=self.generation,
             number=self.lane << LANE_SHIFT,
             ignores_start=is_fresh,
@@ -191,6 +191,13 @@ class InputEdge:
         """How many of them a writer has sent since these numbers."""
         return 0 if self.options.max_age_s is None else self._native.missing(series, dict(first))
 
+    def note_sent(self, writer: int, sent: Mapping[str, Mapping[str, int]]) -> None:
+        """`sent`: by series of a writer and by partition, how many elements it had. On the loop,
+        while the carrier thread waits."""
+        for partition in self.owned:
+            counts = {series: each.get(str(partition), 0) for series, each in sent.items()}
+            self._native.note_sent(writer, partition, counts)
+
     def _tell_expired(self) -> None:
         """Logs once what has expired together."""
         now_s = time.monotonic()
@@ -241,7 +248,7 @@ class InputEdge:
         self._saving = (self._native.done, self._changes())
         return {
             "position": self._native.position,
-            "seen": {"series": self._native.saved()},
+            "seen": self._native.saved(),
             "ends": self._saved_ends.to_json(),
         }
 

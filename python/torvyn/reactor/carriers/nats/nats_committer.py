@@ -156,6 +156,7 @@ class NatsCommitter:
             if is_completed and not by_checkpoint:
                 self._end_plain(segment)
         for segment, entry in enumerate(self._entries):
+            self._save_sent(segment)
             if entry.saved.outbox and not any(edge.waits for edge in self._written_by(segment)):
                 self._broker.call(entry.save(replace(entry.saved, outbox=())))
 
@@ -181,6 +182,7 @@ class NatsCommitter:
                 edge.settle(cut.runs[edge.name])
 
     def _end(self, segment: int, changes: Mapping[str, Any]) -> None:
+        self._broker.call(self._writers.note_sent())
         for edge in self._inputs:
             if edge.reader_segment == segment:
                 edge.settle_all()
@@ -192,9 +194,24 @@ class NatsCommitter:
         if time.monotonic() - self._checked_at_s < CHECK_S:
             return
         self._checked_at_s = time.monotonic()
-        for entry in self._entries:
-            self._broker.call(entry.check())
+        for segment, entry in enumerate(self._entries):
+            if not self._save_sent(segment):
+                self._broker.call(entry.check())
         self._broker.call(self._writers.check_runs())
+        self._broker.call(self._writers.note_sent())
+
+    def _save_sent(self, segment: int) -> bool:
+        """Saves what a segment that begins a new series with every start has sent, for a reader
+        that finds nothing of it; False if there is nothing new."""
+        entry = self._entries[segment]
+        saved = entry.saved
+        for edge in self._written_by(segment):
+            if edge.options.max_age_s is not None and not self._by_checkpoint[segment]:
+                saved = saved.with_sent(edge.name, edge.identity.series, edge.sent)
+        if saved == entry.saved:
+            return False
+        self._broker.call(entry.save(saved))
+        return True
 
     # The broker
 

@@ -109,6 +109,11 @@ class OutputEdge:
         return self._native.next
 
     @property
+    def sent(self) -> dict[int, int]:
+        """By partition: up to which number the broker has everything."""
+        return self._native.sent
+
+    @property
     def confirmed(self) -> int:
         """Elements that the broker has confirmed."""
         return self._native.confirmed

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from torvyn.jetstream import Message
@@ -25,7 +25,10 @@ _PLAIN: Final = (
     "shape",
     "inputs",
     "next",
+    "sent",
 )
+STARTS_KEPT: Final = 32
+"""How many starts of a segment are in `Saved.sent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,9 @@ class Saved:
     """By edge: the position and the batches that were seen, and the stream that they belong to."""
     next: Mapping[str, Any] = field(default_factory=dict)
     """By edge: the next number of each partition."""
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    """By edge with a `max_age`, start of the segment and partition: how many elements it has sent.
+    Only for segments that begin a new series with every start."""
     outbox: Sequence[Message] = ()
     """What was to be published after the entry."""
 
@@ -82,4 +88,13 @@ class Saved:
         for subject, identity, size in head["outbox"]:
             outbox.append(Message(subject, rest[at : at + size], {MESSAGE_ID: identity}))
             at += size
-        return cls(**{name: head[name] for name in _PLAIN}, states=states, outbox=outbox)
+        # Entries of earlier versions have no `sent`.
+        plain = {name: head[name] for name in _PLAIN if name in head}
+        return cls(**plain, states=states, outbox=outbox)
+
+    def with_sent(self, edge: str, series: str, counts: Mapping[int, int]) -> Saved:
+        """With what the last start has sent to an edge so far."""
+        earlier = {key: each for key, each in self.sent.get(edge, {}).items() if key != series}
+        kept = dict(list(earlier.items())[-(STARTS_KEPT - 1) :])
+        now = {str(partition): count for partition, count in counts.items()}
+        return replace(self, sent={**self.sent, edge: {**kept, series: now}})

@@ -64,6 +64,11 @@ class SegmentEntry:
         entry = await self._entries.get(self.key)
         return "" if entry is None else str(_head(entry).get("run", ""))
 
+    async def saved_sent(self) -> dict[str, Any]:
+        """What its owners have sent, as `Saved.sent` has it."""
+        entry = await self._entries.get(self.key)
+        return {} if entry is None else _head(entry).get("sent", {})
+
     async def delete(self) -> None:
         await self._entries.delete(self.key)
         await self._entries.delete(f"{self.key}.part.>")
@@ -141,6 +146,7 @@ class SegmentEntry:
             "generation": saved.generation,
             "replicas": saved.replicas,
             "run": saved.run,
+            "sent": saved.sent,
             "parts": len(parts),
             "at": prefix,
             "crc": zlib.crc32(value),

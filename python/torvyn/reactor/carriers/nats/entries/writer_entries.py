@@ -27,6 +27,15 @@ class WriterEntries:
         self._inputs, self._entries, self._run = inputs, entries, run
         self._unnamed_since_s: float | None = None
 
+    async def note_sent(self) -> None:
+        """Tells the inputs what earlier starts of their writers have sent: if all of it has
+        expired, nothing else does."""
+        for edge in self._inputs:
+            if edge.options.max_age_s is None:
+                continue
+            for writer, entry in enumerate(self._entries[edge.name]):
+                edge.note_sent(writer, (await entry.saved_sent()).get(edge.name, {}))
+
     async def check_runs(self) -> None:
         """Raises if a writer has ended without a name and was not started with one: its end in
         this run would never come."""
