@@ -15,6 +15,7 @@ from torvyn.link.checks.carriers import (
     check_carrier,
     check_one_carrier,
     check_segment_cycles,
+    check_stored_once,
 )
 from torvyn.link.checks.places import check_places
 from torvyn.link.checks.requests import check_requests
@@ -119,6 +120,7 @@ class FlowLinker:
         if not self._problems:
             check_places(plan, self._node_linker.stateful, self._problems)
             check_segment_cycles(plan, self._problems)
+            check_stored_once(plan, self._problems)
         check_budgets(plan, flow.location or Location(path=self._path), self._problems)
         return plan
 

@@ -3,11 +3,12 @@ memory."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from torvyn.link.option_values import place_of
-from torvyn.link.plan import EdgePlan, Plan
+from torvyn.link.plan import EdgePlan, NodePlan, Plan
 from torvyn.link.segments import segments_of
 from torvyn.manifest.problems import Problems
 from torvyn.manifest.records import EdgeRecord
@@ -21,6 +22,8 @@ _CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
     "max_waiting": ("nats",),
 }
 """By option of an edge: the carriers that know it."""
+_KNOWS_LAST: Final = "torvyn.components.builtin.sink_sqlite:SQLite"
+"""A component that remembers with `once` the last number only."""
 _WAIT: Final = {
     "memory": "the elements of this edge wait in memory",
     "disk": "the elements of this edge wait on the disk",
@@ -83,3 +86,41 @@ def check_segment_cycles(plan: Plan, problems: Problems) -> None:
         )
         hint = 'set `carrier = "nats"` on all ways between them, or on none'
         problems.add("link.segment-cycle", message, edge.location, hint)
+
+
+def check_stored_once(plan: Plan, problems: Problems) -> None:
+    """`once` takes an element with a smaller number than the last one for one that is stored
+    already. Behind a `live-first` edge that is the backlog, which would be lost."""
+    for node in plan.nodes:
+        if node.component.target != _KNOWS_LAST or not _is_once(node):
+            continue
+        edge = next((e for e in _numbering(node.name, plan) if e.order == "live-first"), None)
+        if edge is not None:
+            message = (
+                f"`{node.name}` has `once`, and the edge from `{edge.source}` to `{edge.target}` "
+                "delivers new elements before older ones: the older ones would not be stored"
+            )
+            hint = "remove `order` from the edge, or use a `key` instead of `once`"
+            problems.add("link.bad-value", message, node.location or edge.location, hint)
+
+
+def _is_once(node: NodePlan) -> bool:
+    try:
+        config = json.loads(node.config)
+    except ValueError:
+        return False
+    return isinstance(config, dict) and config.get("once") is True
+
+
+def _numbering(node: str, plan: Plan) -> list[EdgePlan]:
+    """The edges that number what the node gets: the last ones on the way to it that survive."""
+    found, ways, seen = [], [node], {node}
+    while ways:
+        target = ways.pop()
+        for edge in plan.edges:
+            if edge.target == target and edge.carrier != "memory":
+                found.append(edge)
+            elif edge.target == target and edge.source not in seen:
+                seen.add(edge.source)
+                ways.append(edge.source)
+    return found
