@@ -12,6 +12,7 @@ from typing import Any, Final
 from torvyn.cluster.ray.run_broker import RunBroker
 
 _STORE_BYTES: Final = 80_000_000
+_BYTECODE: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 QUICK_CHECKS: Final = {
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 500,
@@ -85,8 +86,22 @@ def _raylet_pid(worker: Any) -> int:
 
 @contextmanager
 def machines(folder: Path) -> Iterator[Machines]:
-    started = Machines(folder)
+    with _compiled_modules(folder / "bytecode"):
+        started = Machines(folder)
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+@contextmanager
+def _compiled_modules(folder: Path) -> Iterator[None]:
+    """Processes keep compiled modules, as they find them where torvyn is installed."""
+    before = {name: os.environ.pop(name, None) for name in _BYTECODE}
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
     try:
-        yield started
+        yield
     finally:
-        started.close()
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+        if before["PYTHONPYCACHEPREFIX"] is None:
+            del os.environ["PYTHONPYCACHEPREFIX"]

@@ -1,6 +1,7 @@
 """JetStream: streams, messages and entries that a NATS server stores.
 
 failures   what the server and its absence mean for the caller
+addresses  where the server is, and who we are there
 connection  the connection, which is established again for ever
 start_wait  how long a start waits for the server
 requests   asks the server, and reads its answers

@@ -11,6 +11,7 @@ from torvyn.components.connection import Backoff, Connection
 from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.retry import describe
 from torvyn.concurrency.end_task import end_task, is_ending
+from torvyn.jetstream.addresses import BrokerAddresses
 from torvyn.jetstream.failures import BrokerUnavailable, unavailable_at_start
 from torvyn.text.redaction import without_credentials
 
@@ -30,7 +31,7 @@ class BrokerConnection:
     def __init__(self, urls: str, component: str) -> None:
         self._nats = import_package("nats", component, "cluster")
         quiet_logger("nats")
-        self._urls = [url.strip() for url in urls.split(",")]
+        self._addresses = BrokerAddresses.parse(urls)
         self.address: Final = without_credentials(urls)
         self.connection: Final = Connection(component, self.address)
         self.setups: list[Setup] = []
@@ -146,7 +147,10 @@ class BrokerConnection:
             closed.set()
 
         return await self._nats.connect(
-            self._urls,
+            list(self._addresses.urls),
+            user=self._addresses.user,
+            password=self._addresses.password,
+            token=self._addresses.token,
             allow_reconnect=False,
             max_reconnect_attempts=1,
             reconnect_time_wait=0,

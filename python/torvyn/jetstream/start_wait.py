@@ -19,7 +19,13 @@ from torvyn.text.redaction import without_credentials
 logger = logging.getLogger("torvyn.durable")
 
 SCHEMES: Final = ("nats", "tls", "ws", "wss")
-LASTING: Final = ("authorization violation", "authentication", "connect url", "invalid url")
+LASTING: Final = (
+    "authorization violation",
+    "authentication",
+    "certificate verify failed",
+    "connect url",
+    "invalid url",
+)
 """What the reasons say that do not pass by themselves."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.02
 RETRY_S: Final = 0.25

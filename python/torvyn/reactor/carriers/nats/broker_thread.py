@@ -8,11 +8,11 @@ import concurrent.futures
 from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from torvyn._native import NatsClient
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Publisher, Streams
+from torvyn.jetstream.addresses import BrokerAddresses
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
 from torvyn.jetstream.start_wait import StartWait, check_addresses
 
@@ -43,7 +43,8 @@ class BrokerThread:
     @cached_property
     def data(self) -> NatsClient:
         """The connection for elements."""
-        client = _native_client(self._urls)
+        found = BrokerAddresses.parse(self._urls)
+        client = NatsClient(list(found.urls), found.user, found.password, found.token)
         if not client.wait(OPEN_TIMEOUT_S):
             client.close()
             raise BrokerUnavailable(f"no connection to {self.broker.address}")
@@ -65,17 +66,3 @@ class BrokerThread:
         if (client := self.__dict__.pop("data", None)) is not None:
             client.close()
         self.call(self.broker.close())
-
-
-def _native_client(urls: str) -> NatsClient:
-    """Credentials are those of the first address that has some, as for the other connection."""
-    stripped = [url.strip() for url in urls.split(",")]
-    addresses = [urlsplit(url if "://" in url else f"nats://{url}") for url in stripped]
-    bare = [each._replace(netloc=each.netloc.rpartition("@")[2]).geturl() for each in addresses]
-    known = next((each for each in addresses if each.username), None)
-    if known is None:
-        return NatsClient(bare)
-    name = unquote(known.username or "")
-    if known.password is None:
-        return NatsClient(bare, token=name)
-    return NatsClient(bare, name, unquote(known.password))
