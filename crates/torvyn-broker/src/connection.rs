@@ -1,5 +1,7 @@
 //! A connection to the broker. It is established again for ever, with delays that grow.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
@@ -10,6 +12,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
+/// A client that tries to connect cannot be told to end. One that was closed sleeps instead.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// The loop answers at once, unless it cannot run.
+const LOOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How the server knows us.
 #[derive(Default)]
@@ -39,6 +45,7 @@ pub struct Connection {
     pub(crate) client: Client,
     pub(crate) runtime: Handle,
     pub(crate) state: watch::Receiver<State>,
+    is_closed: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -49,15 +56,20 @@ impl Connection {
         let servers = parsed.collect::<Result<Vec<_>, _>>();
         let servers = servers.map_err(|error| ConnectionError::Address(error.to_string()))?;
         let (sender, state) = watch::channel(State::default());
-        let mut options = ConnectOptions::new()
-            .retry_on_initial_connect()
-            .connection_timeout(CONNECT_TIMEOUT)
-            .ping_interval(PING_INTERVAL)
-            .reconnect_delay_callback(delay)
-            .event_callback(move |event| {
-                note(&sender, &event);
-                std::future::ready(())
-            });
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let closed = is_closed.clone();
+        let mut options =
+            ConnectOptions::new()
+                .retry_on_initial_connect()
+                .connection_timeout(CONNECT_TIMEOUT)
+                .ping_interval(PING_INTERVAL)
+                .reconnect_delay_callback(move |attempts| {
+                    if closed.load(Ordering::Acquire) { NEVER } else { delay(attempts) }
+                })
+                .event_callback(move |event| {
+                    note(&sender, &event);
+                    std::future::ready(())
+                });
         if let Some(token) = credentials.token {
             options = options.token(token);
         } else if let Some(user) = credentials.user {
@@ -66,7 +78,7 @@ impl Connection {
         let connecting = async move { options.connect(servers).await };
         let client = runtime.block_on_elsewhere(connecting)?;
         let client = client.map_err(|error| ConnectionError::Address(error.to_string()))?;
-        Ok(Self { client, runtime, state })
+        Ok(Self { client, runtime, state, is_closed })
     }
 
     /// Waits on the calling thread; false if there is no connection after this time.
@@ -86,6 +98,7 @@ impl Connection {
 
     /// Sends what is left, and ends the connection.
     pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
         let client = self.client.clone();
         self.runtime.spawn(async move {
             let _ = client.drain().await;
@@ -126,6 +139,6 @@ impl BlockElsewhere for Handle {
         self.spawn(async move {
             let _ = sender.send(work.await);
         });
-        receiver.recv().map_err(std::io::Error::other)
+        receiver.recv_timeout(LOOP_TIMEOUT).map_err(std::io::Error::other)
     }
 }

@@ -54,8 +54,15 @@ pub(crate) struct Consumer {
     heard_at: Instant,
 }
 
+/// What became of the request for a consumer.
+enum Made {
+    Named(String),
+    Unanswered,
+    Refused(String),
+}
+
 #[derive(Deserialize)]
-struct Made {
+struct MadeConsumer {
     name: String,
 }
 
@@ -102,7 +109,14 @@ impl Consumer {
         let inbox = client.new_inbox();
         let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ended::Broken };
         (self.requested, self.delivered) = (0, 0);
-        let Some(name) = self.make().await else { return Ended::Broken };
+        let name = match self.make().await {
+            Made::Named(name) => name,
+            Made::Unanswered => return Ended::Broken,
+            Made::Refused(reason) => {
+                input.note_refusal(reason);
+                return Ended::Broken;
+            }
+        };
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{name}", self.options.stream);
         self.heard_at = Instant::now();
         let mut state = self.connection.state.clone();
@@ -136,8 +150,7 @@ impl Consumer {
         }
     }
 
-    /// Returns its name.
-    async fn make(&self) -> Option<String> {
+    async fn make(&self) -> Made {
         let mut config = json!({
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self.next,
@@ -156,9 +169,16 @@ impl Consumer {
         let request = json!({ "stream_name": stream, "config": config }).to_string();
         let subject = format!("$JS.API.CONSUMER.CREATE.{stream}");
         let asked = self.connection.client.request(subject, request.into());
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok()?.ok()?;
-        read_answer(&answer.payload).ok()?;
-        serde_json::from_slice::<Made>(&answer.payload).ok().map(|made| made.name)
+        let Ok(Ok(answer)) = tokio::time::timeout(ANSWER_TIMEOUT, asked).await else {
+            return Made::Unanswered;
+        };
+        if let Err(refusal) = read_answer(&answer.payload) {
+            return Made::Refused(refusal.text);
+        }
+        match serde_json::from_slice::<MadeConsumer>(&answer.payload) {
+            Ok(made) => Made::Named(made.name),
+            Err(error) => Made::Refused(error.to_string()),
+        }
     }
 
     /// Asks for as many messages as there is room for.

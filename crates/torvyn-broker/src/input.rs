@@ -21,6 +21,8 @@ pub trait OnEnd: Send + Sync {
     /// Returns whether the run is over: then nothing more is read.
     fn ended(&self, batch: &BatchId) -> bool;
     fn damaged(&self, sequence: u64, reason: String);
+    /// The server lets nobody read.
+    fn refused(&self, reason: String);
 }
 
 /// What is read: all subjects of the stream if there are none.
@@ -103,6 +105,10 @@ impl Input {
 
     pub fn wake(&self) {
         self.end.wake();
+    }
+
+    pub(crate) fn note_refusal(&self, reason: String) {
+        self.on_end.refused(reason);
     }
 
     pub(crate) fn room_bytes(&self) -> usize {

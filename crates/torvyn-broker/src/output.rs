@@ -11,7 +11,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 use torvyn_log::{Bell, EdgeLog};
 
-use crate::answers::read_answer;
+use crate::answers::{Refusal, read_answer};
 use crate::connection::Connection;
 use crate::flow_end::{Attached, FlowEnd};
 use crate::output_queue::{Message, OutputQueue};
@@ -123,7 +123,7 @@ impl Output {
     }
 
     fn wait_for_answers(&self, timeout: Duration) -> Published {
-        let deadline = Instant::now() + timeout;
+        let began = Instant::now();
         let mut queue = self.queue();
         loop {
             if !queue.is_sending() {
@@ -135,11 +135,13 @@ impl Output {
             if queue.is_blocked() {
                 return Published::Full;
             }
-            let now = Instant::now();
-            if now >= deadline || !self.connection.is_connected() {
+            // From the last answer on: a slow broker is not away.
+            let deadline = queue.heard_at.map_or(began, |heard| heard.max(began)) + timeout;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.connection.is_connected() {
                 return Published::Away;
             }
-            let waited = self.changed.wait_timeout(queue, deadline - now);
+            let waited = self.changed.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -162,7 +164,7 @@ impl Output {
                         return;
                     }
                     let now = *state.borrow_and_update();
-                    if now.is_connected && now.epoch != epoch {
+                    if !now.is_connected || now.epoch != epoch {
                         epoch = now.epoch;
                         self.queue().forget_sent();
                     }
@@ -176,7 +178,10 @@ impl Output {
 
     /// How long there is nothing to do unless something happens.
     fn pause(&self) -> Duration {
-        let queue = self.queue();
+        if !self.connection.is_connected() {
+            return IDLE;
+        }
+        let mut queue = self.queue();
         let now = Instant::now();
         let retry = queue.retry_at().map(|at| at.saturating_duration_since(now));
         let unanswered =
@@ -230,8 +235,13 @@ impl Output {
         let client = &self.connection.client;
         let reply = format!("{inbox}.{number}");
         let subject = String::from(&*subject);
-        // A failure means that the connection was closed, or that the batch is too large: there will be no answer.
-        let _ = client.publish_with_reply_and_headers(subject, reply, headers, body).await;
+        if let Err(error) = client.publish_with_reply_and_headers(subject, reply, headers, body).await {
+            // It is too large for the server, or the connection was closed: there will be no answer.
+            let refusal = Refusal { code: 0, text: error.to_string() };
+            self.queue().refuse(number, &refusal, Instant::now());
+            self.changed.notify_all();
+            self.owner.ring();
+        }
     }
 
     fn read_answers(&self, first: async_nats::Message, answers: &mut Subscriber) {

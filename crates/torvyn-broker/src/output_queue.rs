@@ -83,9 +83,11 @@ pub struct OutputQueue {
     /// Batches with smaller numbers may be sent; None for all.
     released: Option<u64>,
     waiting_bytes: usize,
-    sent: usize,
-    /// When something was sent, or the last answer came.
-    heard_at: Option<Instant>,
+    /// What is on its way, and since when; then the same in its order, with what was answered since.
+    in_flight: HashMap<u64, Instant>,
+    in_order: VecDeque<(u64, Instant)>,
+    /// When the last answer came.
+    pub heard_at: Option<Instant>,
     /// Elements that the broker has confirmed.
     pub confirmed: u64,
     /// How often the broker was full.
@@ -107,7 +109,8 @@ impl OutputQueue {
             number: 0,
             released: by_release.then_some(0),
             waiting_bytes: 0,
-            sent: 0,
+            in_flight: HashMap::new(),
+            in_order: VecDeque::new(),
             heard_at: None,
             confirmed: 0,
             refusals: 0,
@@ -137,7 +140,7 @@ impl OutputQueue {
     /// Whether everything that may be sent waits for a full subject.
     pub fn is_blocked(&self) -> bool {
         let front = self.phases.front();
-        self.sent == 0 && front.is_some_and(|phase| phase.refused > 0 && phase.ready.is_empty())
+        self.in_flight.is_empty() && front.is_some_and(|phase| phase.refused > 0 && phase.ready.is_empty())
     }
 
     /// Takes all batches that wait in the log. Returns whether there were any.
@@ -213,9 +216,12 @@ impl OutputQueue {
         let Some(phase) = self.phases.front_mut() else { return Vec::new() };
         phase.retry(now);
         let mut due = Vec::new();
-        while self.sent < MOST_SENT {
+        while self.in_flight.len() < MOST_SENT {
             let Some(subject) = phase.ready.pop_front() else { break };
-            let Some(queue) = phase.subjects.get_mut(&subject) else { continue };
+            let Some(queue) = phase.subjects.get_mut(&subject).filter(|queue| queue.is_ready) else {
+                // It was confirmed after all, by an answer to an earlier copy.
+                continue;
+            };
             queue.is_ready = false;
             let Some(number) = queue.numbers.front().copied() else { continue };
             if self.released.is_some_and(|released| number >= released) {
@@ -223,12 +229,10 @@ impl OutputQueue {
             }
             if let Some(batch) = self.batches.get(&number) {
                 queue.is_sent = true;
-                self.sent += 1;
+                self.in_flight.insert(number, now);
+                self.in_order.push_back((number, now));
                 due.push((number, batch.message.clone()));
             }
-        }
-        if !due.is_empty() {
-            self.heard_at = Some(now);
         }
         due
     }
@@ -240,8 +244,9 @@ impl OutputQueue {
         self.failure = None;
         self.waiting_bytes -= batch.message.body.len();
         self.confirmed += if batch.is_from_before { 0 } else { u64::from(batch.count) };
+        self.in_flight.remove(&number);
         if let Some(phase) = self.phases.front_mut() {
-            self.sent -= usize::from(phase.confirm(&batch.message.subject));
+            phase.confirm(&batch.message.subject);
             if phase.left == 0 {
                 self.phases.pop_front();
             }
@@ -260,10 +265,11 @@ impl OutputQueue {
         if !phase.refuse(&batch.message.subject, now, longest) {
             return;
         }
-        self.sent -= 1;
+        self.in_flight.remove(&number);
         self.heard_at = Some(now);
         if refusal.is_full() {
             self.refusals += 1;
+            self.failure = None;
         } else {
             self.failure = Some(refusal.text.clone());
         }
@@ -271,8 +277,8 @@ impl OutputQueue {
 
     /// The connection was lost: what was sent is sent again.
     pub fn forget_sent(&mut self) {
-        self.sent = 0;
-        self.heard_at = None;
+        self.in_flight.clear();
+        self.in_order.clear();
         for phase in &mut self.phases {
             phase.subjects.values_mut().for_each(|queue| queue.is_sent = false);
             phase.make_ready();
@@ -284,9 +290,15 @@ impl OutputQueue {
         self.phases.front().filter(|phase| phase.refused > 0).and_then(Phase::retry_at)
     }
 
-    /// Since when something that was sent is not answered.
-    pub fn unanswered_since(&self) -> Option<Instant> {
-        self.heard_at.filter(|_| self.sent > 0)
+    /// Since when the oldest batch that is on its way is not answered.
+    pub fn unanswered_since(&mut self) -> Option<Instant> {
+        while let Some((number, at)) = self.in_order.front() {
+            if self.in_flight.get(number) == Some(at) {
+                return Some(*at);
+            }
+            self.in_order.pop_front();
+        }
+        None
     }
 
     /// By partition: up to which number the broker has everything.
@@ -347,20 +359,18 @@ impl Phase {
         waiting.filter_map(|queue| queue.retry.map(|(at, _)| at)).min()
     }
 
-    /// Returns whether the batch was on its way.
-    fn confirm(&mut self, subject: &Arc<str>) -> bool {
-        let Some(queue) = self.subjects.get_mut(subject) else { return false };
+    fn confirm(&mut self, subject: &Arc<str>) {
+        let Some(queue) = self.subjects.get_mut(subject) else { return };
         self.left -= 1;
         self.refused -= usize::from(queue.retry.take().is_some());
         queue.numbers.pop_front();
-        let was_sent = std::mem::take(&mut queue.is_sent);
+        queue.is_sent = false;
         if queue.numbers.is_empty() {
             self.subjects.remove(subject);
         } else if !queue.is_ready {
             queue.is_ready = true;
             self.ready.push_back(subject.clone());
         }
-        was_sent
     }
 
     /// Returns whether the batch was on its way.

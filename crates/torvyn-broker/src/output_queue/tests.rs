@@ -114,6 +114,42 @@ fn another_refusal_is_a_failure_until_a_batch_is_confirmed() {
     assert_eq!(queue.failure, None);
 }
 
+#[test]
+fn the_oldest_batch_on_its_way_is_the_one_that_is_missed() {
+    let mut queue = queue(false);
+    let now = Instant::now();
+    for (subject, first) in [("a", 0), ("b", 1)] {
+        queue.add_owed(message(subject, first));
+    }
+    due(&mut queue, now);
+    assert_eq!(queue.unanswered_since(), Some(now));
+    let later = now + Duration::from_secs(3);
+    queue.confirm(1, later);
+    queue.add_owed(message("b", 2));
+    due(&mut queue, later);
+    assert_eq!(queue.unanswered_since(), Some(now));
+    queue.confirm(0, later);
+    assert_eq!(queue.unanswered_since(), Some(later));
+    queue.forget_sent();
+    assert_eq!(queue.unanswered_since(), None);
+}
+
+#[test]
+fn an_answer_to_an_earlier_copy_leaves_nothing_behind() {
+    let mut queue = queue(false);
+    let now = Instant::now();
+    queue.add_owed(message("a", 0));
+    due(&mut queue, now);
+    queue.forget_sent();
+    // It is ready to be sent again, and the first copy was stored.
+    queue.confirm(0, now);
+    queue.add_owed(message("a", 1));
+    assert_eq!(due(&mut queue, now).len(), 1);
+    queue.confirm(1, now);
+    assert_eq!(queue.unanswered_since(), None);
+    assert!(queue.is_empty());
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Add(u8),

@@ -73,11 +73,11 @@ fn restored(py: Python<'_>, saved: Option<SavedBatches>) -> PyResult<SeenBatches
 #[pymethods]
 impl NatsInput {
     /// `on_end` is called when a writer has ended, and answers whether the run is over; `on_damage` when a message
-    /// cannot be read.
+    /// cannot be read, and `on_refusal` when none can. They must not refer to what holds this object.
     // Arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (log, owner, *, position, seen, generation, number, ignores_start, on_end, on_damage))]
+    #[pyo3(signature = (log, owner, *, position, seen, generation, number, ignores_start, on_end, on_damage, on_refusal))]
     fn new(
         py: Python<'_>,
         log: &PyEdgeLog,
@@ -89,10 +89,11 @@ impl NatsInput {
         ignores_start: bool,
         on_end: Py<PyAny>,
         on_damage: Py<PyAny>,
+        on_refusal: Py<PyAny>,
     ) -> PyResult<Self> {
         let mut read = ReadMessages::new(position, restored(py, seen)?, generation);
         read.seen.ignores_start = ignores_start;
-        let callbacks = Box::new(Callbacks { on_end, on_damage });
+        let callbacks = Box::new(Callbacks { on_end, on_damage, on_refusal });
         Ok(Self(Input::new(read, log.0.clone(), owner.0.clone(), number, callbacks)))
     }
 
@@ -196,6 +197,7 @@ impl NatsInput {
 struct Callbacks {
     on_end: Py<PyAny>,
     on_damage: Py<PyAny>,
+    on_refusal: Py<PyAny>,
 }
 
 impl OnEnd for Callbacks {
@@ -212,6 +214,14 @@ impl OnEnd for Callbacks {
     fn damaged(&self, sequence: u64, reason: String) {
         Python::attach(|py| {
             if let Err(error) = self.on_damage.bind(py).call1((sequence, reason)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+
+    fn refused(&self, reason: String) {
+        Python::attach(|py| {
+            if let Err(error) = self.on_refusal.bind(py).call1((reason,)) {
                 error.write_unraisable(py, None);
             }
         });

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import Bell, EdgeLog, NatsInput
@@ -79,6 +80,9 @@ class InputEdge:
         self.log = EdgeLog(Bell(), 0, 0, 0, False)
         self._broker = broker
         saved = saved or {"position": 0, "seen": None, "ends": None}
+        self._ends = RunEnds(self._expected, run, saved["ends"])
+        self._saved_ends = RunEnds(self._expected, run, saved["ends"])
+        # Nothing that native code calls refers to this edge, which could not be freed then.
         self._native = NatsInput(
             self.log,
             bell,
@@ -87,12 +91,11 @@ class InputEdge:
             generation=self.generation,
             number=self.lane << LANE_SHIFT,
             ignores_start=is_fresh,
-            on_end=self._on_end,
-            on_damage=self._on_damage,
+            on_end=partial(_note_end, self._ends),
+            on_damage=partial(logger.error, "`%s`: message %d is damaged: %s", self.name),
+            on_refusal=_RefusalLog(self.name),
         )
         self._missing_before = self._native.missing()
-        self._ends = RunEnds(self._expected, run, saved["ends"])
-        self._saved_ends = RunEnds(self._expected, run, saved["ends"])
         self._purger = Purger(broker.streams, self.names, self.owned, self._native.done)
 
     def attach(self, native: NativeFlow, wired: WiredPlan) -> None:
@@ -113,14 +116,6 @@ class InputEdge:
         if self._is_started:
             self._native.stop()
             await self._purger.finish()
-
-    def _on_end(self, writer: int, series: str, run: str, partition: int, first: int) -> bool:
-        """Whether the run is over. From the thread that reads."""
-        self._ends.add(BatchId(writer, series, run, partition, first, 0))
-        return self._ends.are_complete
-
-    def _on_damage(self, sequence: int, reason: str) -> None:
-        logger.error("`%s`: message %d is damaged: %s", self.name, sequence, reason)
 
     # Elements, for statistics
 
@@ -227,8 +222,10 @@ class InputEdge:
         if self._is_over:
             return
         self._is_over = True
-        self._advance(is_over=self._ends.are_complete)
-        if self._ends.are_complete:
+        # Once: the last end may come meanwhile.
+        are_complete = self._ends.are_complete
+        self._advance(is_over=are_complete)
+        if are_complete:
             self._saved_ends.use()
         self._end_changes += 1
 
@@ -256,3 +253,24 @@ class InputEdge:
         """The entry with the last `to_json` is durable. On the loop."""
         self._purger.done, self._saved_changes = self._saving
         self._purger.start()
+
+
+def _note_end(
+    ends: RunEnds, writer: int, series: str, run: str, partition: int, first: int
+) -> bool:
+    """Whether the run is over. From the thread that reads."""
+    ends.add(BatchId(writer, series, run, partition, first, 0))
+    return ends.are_complete
+
+
+class _RefusalLog:
+    """Logs once why the server lets nobody read: it is asked again and again."""
+
+    def __init__(self, edge: str) -> None:
+        self._edge = edge
+        self._logged = ""
+
+    def __call__(self, reason: str) -> None:
+        if reason != self._logged:
+            self._logged = reason
+            logger.warning("`%s` cannot be read now: %s", self._edge, reason)

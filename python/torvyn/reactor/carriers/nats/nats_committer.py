@@ -86,6 +86,10 @@ class NatsCommitter:
         return bool(self._runs)
 
     def collect_settled(self) -> None:
+        # What leaves by itself is committed without this thread.
+        if (confirmed := sum(edge.confirmed for edge in self._outputs)) != self._confirmed:
+            self._confirmed = confirmed
+            self.commits += 1
         for edge in self._inputs:
             if runs := edge.log.take_settled():
                 self._runs.setdefault(edge.name, []).extend(runs)
@@ -119,9 +123,6 @@ class NatsCommitter:
             self._call(names.index(checkpoint.segment), states)
         for edge in edges:
             edge.check()
-        if (confirmed := sum(edge.confirmed for edge in edges)) != self._confirmed:
-            self._confirmed = confirmed
-            self.commits += 1
         self.commit_settled()
 
     def commit_cut(
