@@ -14,6 +14,8 @@ struct Supplied {
     sequence: u64,
     /// None if it has come before, or was not written by a flow.
     batch: Option<BatchId>,
+    /// None if it was not written by a flow.
+    partition: Option<u32>,
     /// The sequence number of its last element, if it has one.
     last: Option<u64>,
 }
@@ -74,25 +76,27 @@ impl ReadMessages {
 
     pub(crate) fn judge(&mut self, sequence: u64, id: &str) -> Judged {
         let Some(batch) = BatchId::parse(id) else {
-            self.supplied.push_back(Supplied { sequence, batch: None, last: None });
+            self.supplied.push_back(Supplied { sequence, batch: None, partition: None, last: None });
             return Judged::Skip;
         };
+        let partition = Some(batch.partition);
         if batch.is_end() {
             self.seen.add_end(&batch);
-            self.supplied.push_back(Supplied { sequence, batch: Some(batch.clone()), last: None });
+            let batch_again = Some(batch.clone());
+            self.supplied.push_back(Supplied { sequence, batch: batch_again, partition, last: None });
             return Judged::End(batch);
         }
         // The last message before a crash may be settled in part: it is read again.
         let is_continued = sequence == self.position >> INDEX_BITS;
         if !(self.seen.add(&batch) || is_continued) {
             self.repeated += u64::from(batch.elements);
-            self.supplied.push_back(Supplied { sequence, batch: None, last: None });
+            self.supplied.push_back(Supplied { sequence, batch: None, partition, last: None });
             return Judged::Skip;
         }
         let first = sequence << INDEX_BITS;
         let last = first + u64::from(batch.elements) - 1;
         // Before its elements: they may be settled as soon as they are supplied.
-        self.supplied.push_back(Supplied { sequence, batch: Some(batch), last: Some(last) });
+        self.supplied.push_back(Supplied { sequence, batch: Some(batch), partition, last: Some(last) });
         Judged::Supply { first, start: first.max(self.position + 1) }
     }
 
@@ -131,16 +135,20 @@ impl ReadMessages {
             if first.last.is_some_and(|last| last > self.position) && !is_over {
                 break;
             }
-            let Some(Supplied { sequence, batch, last }) = self.supplied.pop_front() else { break };
+            let Some(Supplied { sequence, batch, partition, last }) = self.supplied.pop_front() else {
+                break;
+            };
             if last.is_none() || is_over {
                 self.position = self.position.max(((sequence + 1) << INDEX_BITS) - 1);
             }
             self.done = sequence;
-            let Some(batch) = batch else { continue };
-            match advance.touched.last_mut() {
-                Some((partition, at)) if *partition == batch.partition => *at = sequence,
-                _ => advance.touched.push((batch.partition, sequence)),
+            // One that came twice takes room on the broker as well.
+            match (advance.touched.last_mut(), partition) {
+                (Some((last, at)), Some(partition)) if *last == partition => *at = sequence,
+                (_, Some(partition)) => advance.touched.push((partition, sequence)),
+                (_, None) => {}
             }
+            let Some(batch) = batch else { continue };
             if batch.is_end() {
                 self.saved_seen.add_end(&batch);
                 advance.ends.push(batch);
@@ -188,7 +196,8 @@ mod tests {
         assert_eq!(read.judge(3, "written by hand"), Judged::Skip);
         assert_eq!(read.repeated, 3);
         read.settle((1 << 16) + 2);
-        read.advance(false);
+        // The room of both copies is needed again.
+        assert_eq!(read.advance(false).touched, [(0, 2)]);
         assert_eq!(read.done, 3);
         assert_eq!(read.position, (4 << 16) - 1);
     }
