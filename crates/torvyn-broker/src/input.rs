@@ -103,7 +103,7 @@ impl Input {
         self.is_over.load(Ordering::Acquire)
     }
 
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.end.wake();
     }
 

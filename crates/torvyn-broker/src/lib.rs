@@ -28,4 +28,4 @@ pub use names::EdgeNames;
 pub use output::{Output, Published};
 pub use output_queue::{Identity, Message, OutputQueue};
 pub use read_messages::{Advance, ReadMessages};
-pub use seen_batches::{Ranges, SeenBatches};
+pub use seen_batches::SeenBatches;

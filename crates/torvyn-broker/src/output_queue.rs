@@ -16,7 +16,7 @@ use crate::batch_id::BatchId;
 use crate::names::EdgeNames;
 
 /// What waits in front of the broker before the writer pauses.
-pub const BUFFER_BYTES: usize = 1024 * 1024;
+const BUFFER_BYTES: usize = 1024 * 1024;
 /// How many messages are on their way at a time.
 const MOST_SENT: usize = 512;
 /// How long a full subject is left to its reader.

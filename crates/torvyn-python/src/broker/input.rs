@@ -115,10 +115,6 @@ impl NatsInput {
         self.0.finish();
     }
 
-    fn wake(&self) {
-        self.0.wake();
-    }
-
     /// All elements up to this one need never be read again.
     fn settle(&self, position: u64) {
         self.0.read().settle(position);

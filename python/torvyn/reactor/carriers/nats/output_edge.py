@@ -53,7 +53,6 @@ class OutputEdge:
         self.first: dict[int, int] = {}
         """The numbers with which this process has begun."""
         self._is_ended = False
-        self._is_cut = False
         self._is_last = False
 
     def open(
@@ -68,7 +67,7 @@ class OutputEdge:
         outbox: Iterable[Message] = (),
     ) -> None:
         """`is_cut`: its batches wait for the entry of their segment."""
-        self._broker, self._is_cut = broker, is_cut
+        self._broker = broker
         most = broker.broker.max_payload - HEAD_BYTES
         log_bell = bell if is_cut else Bell()
         batch_bytes = min(BATCH_BYTES, most)
