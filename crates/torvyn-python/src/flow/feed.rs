@@ -110,6 +110,7 @@ pub fn finish_feed<'py>(
 }
 
 /// Texts that are fed and taken in native code, in batches.
+#[cfg(feature = "network")]
 pub struct TextFeed<'a> {
     native: &'a NativeFlow,
     outputs: VecDeque<Element>,
@@ -117,6 +118,7 @@ pub struct TextFeed<'a> {
     pub is_open: bool,
 }
 
+#[cfg(feature = "network")]
 impl<'a> TextFeed<'a> {
     pub fn new(native: &'a NativeFlow) -> Self {
         Self { native, outputs: VecDeque::new(), is_open: true }

@@ -41,8 +41,10 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
     Components in C need `pip install 'torvyn[c]'`, components in Python need
     `pip install 'torvyn[python-guest]'`.
     """
+    from torvyn.machine import native_parts
     from torvyn.sandbox.build.build import build
 
+    native_parts.require("sandbox")
     started = time.monotonic()
     cache_dir = _cache_dir(manifest_path(manifest))
     results = []

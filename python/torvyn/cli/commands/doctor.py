@@ -56,6 +56,7 @@ def _mark(screen: Screen, finding: Finding) -> str:
 def all_findings() -> Iterator[Finding]:
     yield _python()
     yield _native()
+    yield _parts()
     yield _cores()
     yield _memory()
     yield _service_manager()
@@ -81,6 +82,18 @@ def _native() -> Finding:
         hint = "install torvyn again: `pip install --force-reinstall torvyn`"
         return Finding("native module", "fail", f"cannot be loaded: {error}", hint)
     return Finding("native module", "ok", str(module.__file__))
+
+
+def _parts() -> Finding:
+    from torvyn.machine.native_parts import PARTS, built_in
+
+    parts = built_in()
+    missing = [part for part in PARTS if part not in parts]
+    text = ", ".join(("core", *parts))
+    if not missing:
+        return Finding("built in", "ok", text)
+    hint = "`make build` builds all but `cross`, `pip install .` builds all"
+    return Finding("built in", "ok", f"{text}; not built: {', '.join(missing)}", hint)
 
 
 def _cores() -> Finding:
