@@ -9,7 +9,7 @@ from torvyn.components.builtin.source_modbus import Modbus
 from torvyn.components.builtin.source_nats import Nats
 from torvyn.components.builtin.source_opcua import OpcUa
 from torvyn.components.builtin.source_serial import Serial
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch, cls,
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingError, match=f"needs the package `{package}`") as caught:
         cls().init(json.dumps(config))
-    assert caught.value.hint == f"install it: pip install 'torvyn[{cls.spec.name}]'"
+    assert caught.value.hint == f"install it: {install_hint(cls.spec.name)}"
