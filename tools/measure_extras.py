@@ -52,7 +52,10 @@ class Cost:
     @property
     def size(self) -> str:
         mebibytes = self.size_bytes / 2**20
-        return f"{mebibytes / 1024:.1f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
+        # With a space that does not break: a column of sizes is narrow.
+        return (
+            f"{mebibytes / 1024:.1f}\u00a0GiB" if mebibytes >= 1024 else f"{mebibytes:.0f}\u00a0MiB"
+        )
 
 
 def requirements() -> dict[str, list[str]]:

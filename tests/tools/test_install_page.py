@@ -88,7 +88,7 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_the_table_has_every_extra_and_its_packages() -> None:
     rows = dict(
-        re.findall(r"^\| `([\w-]+)` \| .+? \| (.+?) \| \d+ \| [\d.]+ [MG]iB \|$", PAGE, re.M)
+        re.findall(r"^\| `([\w-]+)` \| .+? \| (.+?) \| \d+ \| [\d.]+\s[MG]iB \|$", PAGE, re.M)
     )
     expected = {
         name: [name_of(package) for package in packages]
@@ -101,8 +101,8 @@ def test_the_table_has_every_extra_and_its_packages() -> None:
 def test_a_row_of_the_table_is_written_as_the_page_has_it() -> None:
     made = measure_extras.row("nats", ["nats-py>=2.16"], measure_extras.Cost(1, 3 * 2**20))
 
-    assert made.endswith("| `nats-py` | 1 | 3 MiB |\n")
-    assert measure_extras.Cost(9, 3 * 2**29).size == "1.5 GiB"
+    assert made.endswith("| `nats-py` | 1 | 3\u00a0MiB |\n")
+    assert measure_extras.Cost(9, 3 * 2**29).size == "1.5\u00a0GiB"
 
 
 def test_a_hint_names_the_packages_of_an_extra() -> None:
