@@ -43,8 +43,9 @@ _MONO: Final = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mo
 _SHAPES: Final = f"""\
 text{{font-family:{_SANS}}}
 .role{{font-size:10px;font-weight:600;letter-spacing:.5px;fill:currentColor}}
-.name{{font-size:14px;font-weight:600}}
-.component{{font-size:11px;font-family:{_MONO}}}
+.name,.component{{font-family:{_MONO}}}
+.name{{font-size:13px;font-weight:700}}
+.component{{font-size:11px}}
 .label{{font-size:10.5px;text-anchor:middle}}
 .bar{{fill:currentColor}}
 .edge{{fill:none;stroke-width:1.5}}
@@ -193,9 +194,9 @@ class _Drawing:
         return _Box(column, max(width, 88.0), half, half)
 
     def _lines(self, node: NodePlan) -> list[tuple[str, float]]:
-        """What a node shows, each with the width of a letter."""
+        """What a node shows, each with the width of a letter: known where all are as wide."""
         role, *component = map(self._shown, _node_lines(node))
-        return [(role.upper(), 7.4), (self._shown(node.name), 8.2), *((c, 6.7) for c in component)]
+        return [(role.upper(), 7.4), (self._shown(node.name), 7.9), *((c, 6.7) for c in component)]
 
     def _shown(self, text: str) -> str:
         text = self._text(text)
@@ -385,6 +386,9 @@ def _place(columns: Sequence[Sequence[_Box]]) -> None:
         is_last = sweep >= _PLACE_SWEEPS * 3 // 4
         for column in columns if is_forward else reversed(columns):
             _spread(column, [_wished_y(box, is_forward, is_last) for box in column])
+    # What is left of a bend goes: a chain continues where its first node stands.
+    for column in columns:
+        _spread(column, [_wished_y(box, True, False) for box in column])
 
 
 def _wished_y(box: _Box, is_forward: bool, is_last: bool) -> float:
