@@ -1,6 +1,7 @@
 """A component whose package is not installed says which, and how to install it."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from torvyn.components.builtin.source_modbus import Modbus
 from torvyn.components.builtin.source_nats import Nats
 from torvyn.components.builtin.source_opcua import OpcUa
 from torvyn.components.builtin.source_serial import Serial
-from torvyn.errors import MissingError, install_hint
+from torvyn.errors import MissingError
 
 
 @pytest.mark.parametrize(
@@ -26,4 +27,4 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch, cls,
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingError, match=f"needs the package `{package}`") as caught:
         cls().init(json.dumps(config))
-    assert caught.value.hint == f"install it: {install_hint(cls.spec.name)}"
+    assert re.match(f"install it: pip install .*{package}", caught.value.hint)
