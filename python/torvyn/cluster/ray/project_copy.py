@@ -20,7 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from torvyn.artifact.failures import invalid
 from torvyn.artifact.media_types import MANIFEST_PATH
+from torvyn.artifact.paths import check_paths
 from torvyn.cluster.ray.failures import project_too_large
 from torvyn.cluster.ray.job import ProjectCopy
 from torvyn.link import Overrides
@@ -72,7 +74,8 @@ def _archive(files: Mapping[str, Path]) -> bytes:
     if total > LARGEST_BYTES:
         raise project_too_large(total, LARGEST_BYTES)
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as archive:
+    # The content of a link travels, not the link.
+    with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1, dereference=True) as archive:
         for name, file in sorted(files.items()):
             archive.add(file, name, recursive=False)
     return data.getvalue()
@@ -101,11 +104,34 @@ def _unpack(archive: bytes) -> Path:
     if folder.exists():
         return folder
     fresh = Path(tempfile.mkdtemp(dir=parent))
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(fresh, filter="data")
+    try:
+        _extract(archive, fresh)
+    except BaseException:
+        shutil.rmtree(fresh)
+        raise
     # Another replica may have been faster.
     with suppress(OSError):
         fresh.rename(folder)
     if fresh.exists():
         shutil.rmtree(fresh)
     return folder
+
+
+def _extract(archive: bytes, folder: Path) -> None:
+    """Writes the files of the archive below the folder. Nothing is written if one of them is no
+    plain file or has a path that leads elsewhere. `extractall` is safe only from Python 3.11.4 on.
+    """
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        members = packed.getmembers()
+        check_paths(member.name for member in members)
+        for member in members:
+            if not member.isreg():
+                raise invalid(f"`{member.name}` in the copy of the project is not a plain file")
+        for member in members:
+            path = folder / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = packed.extractfile(member)
+            assert content is not None
+            with content, path.open("xb") as file:
+                shutil.copyfileobj(content, file)
+            path.chmod(0o755 if member.mode & 0o100 else 0o644)
