@@ -2,7 +2,7 @@
 there.
 
 cgroups         the limits of the control group, version 1 or 2
-resources       the memory and the CPUs that the process may use, and how much memory it does use
+resources       the memory, the CPUs and the open files that the process may use
 files           what must survive a power failure
 fault_signals   the handlers of faults, which the sandbox needs
 processes       processes that outlive the command that started them
