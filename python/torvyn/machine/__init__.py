@@ -3,7 +3,7 @@ there.
 
 cgroups         the limits of the control group, version 1 or 2
 resources       the memory, the CPUs and the open files that the process may use
-files           what must survive a power failure
+files           files that must survive a power failure, and folders for temporary ones
 fault_signals   the handlers of faults, which the sandbox needs
 processes       processes that outlive the command that started them
 local_cluster   the broker and the Ray cluster that `torvyn cluster up` runs

@@ -26,6 +26,7 @@ from torvyn.artifact.paths import check_paths
 from torvyn.cluster.ray.failures import project_too_large
 from torvyn.cluster.ray.job import ProjectCopy
 from torvyn.link import Overrides
+from torvyn.machine.files import own_temporary_folder
 from torvyn.manifest import Manifest
 
 LARGEST_BYTES: Final = 256 << 20
@@ -96,10 +97,7 @@ def open_project(copy: ProjectCopy, overrides: Overrides) -> tuple[Path, Overrid
 def _unpack(archive: bytes) -> Path:
     """The folder of the files, which replicas on one machine share."""
     digest = hashlib.sha256(archive).hexdigest()[:24]
-    parent = Path(tempfile.gettempdir(), f"torvyn-projects-{os.getuid()}")
-    parent.mkdir(mode=0o700, exist_ok=True)
-    if parent.stat().st_uid != os.getuid():
-        parent = Path(tempfile.mkdtemp(prefix="torvyn-project-"))
+    parent = own_temporary_folder("torvyn-projects")
     folder = parent / digest
     if folder.exists():
         return folder
