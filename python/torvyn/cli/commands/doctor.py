@@ -133,6 +133,9 @@ def _service_manager() -> Finding:
 def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = "no limit" if soft == resource.RLIM_INFINITY else str(soft)
+    if soft != hard:
+        most = "no limit" if hard == resource.RLIM_INFINITY else str(hard)
+        text += f"; `torvyn serve` raises it to {most}"
     if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
         hint = f"raise the limit with `ulimit -n`, up to {hard}; a running flow needs two files"
         return Finding("open files", "warn", text, hint)
