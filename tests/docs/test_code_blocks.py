@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import missing
 import pytest
 from pages import PAGES, ROOT, Block, Folder, blocks_of, packages_of, page_name, steps_of
 
@@ -171,7 +172,7 @@ def test_every_block_of_a_page_runs(
     captured_output: Callable[[Reader], None],
 ) -> None:
     for package in packages_of(page):
-        pytest.importorskip(package, reason=f"NOT TESTED: {page.name}, for want of {package}")
+        pytest.importorskip(package, reason=missing.why(package))
     reader = Reader(tmp_path, shell, same)
     captured_output(reader)
     with contextlib.closing(reader):

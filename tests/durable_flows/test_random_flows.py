@@ -11,9 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "durable"))
-
 from disk_faults import shim
 
 PROGRAM = Path(__file__).with_name("random_runs.py")

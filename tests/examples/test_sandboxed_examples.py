@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
 
+import missing
 import pytest
 from click.testing import CliRunner
 
 import rust_toolchain
+from toolchains import RUST
 from torvyn.cli.app import group
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -33,13 +34,10 @@ def examples(tmp_path: Path) -> Path:
 def test_a_sandboxed_version_prints_the_same(
     form: str, examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in MODULES[form]:
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"NOT TESTED: example token-streaming-{form}, for want of {module}")
     monkeypatch.chdir(examples / f"token-streaming-{form}")
     if form == "rust":
         if (variables := rust_toolchain.variables()) is None:
-            pytest.skip(rust_toolchain.WHY)
+            missing.skip(RUST)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
     built = CliRunner().invoke(group, ["build"], standalone_mode=False)

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from nats_server import NatsServer, needs_nats_server
-
-pytestmark = needs_nats_server
+from nats_server import NatsServer
 
 PROCESS = Path(__file__).with_name("segment_process.py")
 COUNT = 8000

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_frame_laws import CALLS, COUNTS, TEXTS, answers, texts_of
-
-pytest.importorskip("google.protobuf", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-
-from google.protobuf import descriptor_pb2
 
 from torvyn.errors import InvalidInput
 from torvyn.protocol import (
@@ -148,7 +145,6 @@ def test_a_meta_that_is_no_object_is_refused() -> None:
 
 
 def test_the_made_files_are_those_of_the_proto(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools", reason="nobody can tell: pip install grpcio-tools")
     out = tmp_path / "set"
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(PACKAGE), f"-o{out}", PROTO]
     subprocess.run(command, check=True, timeout=60)

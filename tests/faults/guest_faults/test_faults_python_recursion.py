@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 import torvyn
-from toolchains import needs_componentize_py
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import guest_class
 from torvyn.sandbox.guest import deep_json
 
-pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 SOURCE = """
 import json

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-import pytest
 from benches.reliability.cases import inference
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +25,6 @@ def test_the_engine_hears_at_once_that_its_reader_has_left():
 
 
 def test_no_answer_is_cut_in_silence():
-    pytest.importorskip("aiohttp")
 
     assert inference.truncations(5).value == 0
 
