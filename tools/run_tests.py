@@ -3,6 +3,7 @@
     python tools/run_tests.py                  Rust tests, then Python tests
     python tools/run_tests.py --full           with the model checks (loom), and all in full
     python tools/run_tests.py --full --rest    only what a run without `--full` left out
+    python tools/run_tests.py --no-rust        only Python tests
 
 It stops at the first step that fails. Each step has a line with its time. Other arguments go to
 pytest.
@@ -27,6 +28,7 @@ from progress import elapsed, run
 # There are no examples in the documentation of the crates, which would be compiled one by one.
 RUST: Final = ["cargo", "test", "--release", "--workspace", "--lib", "--bins", "--tests"]
 LOOM: Final = ["cargo", "test", "--release", "-p", "torvyn-reactor", "--lib"]
+NO_RUST: Final = "--no-rust"
 _RUST_RESULT: Final = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 
 
@@ -105,6 +107,15 @@ def run_rust(label: str, command: Sequence[str], name: str = "", **variables: st
     return tally
 
 
+def run_all_rust(arguments: Sequence[str]) -> Tally:
+    rust = Tally() if "--rest" in arguments else run_rust("the Rust tests", RUST)
+    if not rust.code and "--full" in arguments:
+        target = os.environ.get("CARGO_TARGET_DIR", "target")
+        loom = {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": f"{target}/loom"}
+        rust += run_rust("the model checks", LOOM, "loom", **loom)
+    return rust
+
+
 def report(step: str, tally: Tally, begin_s: float) -> None:
     took = elapsed(time.monotonic() - begin_s)
     print(f"{step}: {counts(tally)} after {took}", file=sys.stderr, flush=True)
@@ -123,12 +134,9 @@ def run_python(arguments: Sequence[str]) -> Tally:
 
 def main(arguments: Sequence[str]) -> int:
     begin_s = time.monotonic()
-    rust = Tally() if "--rest" in arguments else run_rust("the Rust tests", RUST)
-    if not rust.code and "--full" in arguments:
-        target = os.environ.get("CARGO_TARGET_DIR", "target")
-        loom = {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": f"{target}/loom"}
-        rust += run_rust("the model checks", LOOM, "loom", **loom)
-    python = None if rust.code else run_python(["-n", "auto", *arguments])
+    for_python = [argument for argument in arguments if argument != NO_RUST]
+    rust = Tally() if NO_RUST in arguments else run_all_rust(arguments)
+    python = None if rust.code else run_python(["-n", "auto", *for_python])
     print(verdict(rust, python, time.monotonic() - begin_s))
     print(counts(rust + (python or Tally())), flush=True)
     return rust.code or (0 if python is None else python.code)

@@ -1,13 +1,17 @@
 """Which tests a run has, and which of them share a worker: a plugin of pytest.
 
 `--full` runs everything; without it, `scale.sample` gives small numbers and tests that are marked
-`full` are left out. With `-n auto`, workers take whole files, as what a file's tests share is made
-once then; `TOGETHER` names folders that stay with one worker for the same reason.
+`full` are left out. `--full --rest` runs only what such a run left out: tests that it skipped, and
+those that are larger in full.
+
+Workers (`-n auto`) take whole files, as what the tests of a file share is made once then; `TOGETHER`
+names folders that stay with one worker for the same reason.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pytest
@@ -19,6 +23,8 @@ TOGETHER: Final = (
     # One Ray cluster, which takes seconds to start and a gigabyte.
     "tests/cluster/on_ray/",
 )
+PASSED: Final = "suite/passed"
+"""Where the cache of pytest has the names of the tests that passed in the last run of the suite."""
 FIRST: Final[tuple[str, ...]] = ()
 """Files that take longest: what begins last must not take long."""
 
@@ -26,6 +32,9 @@ FIRST: Final[tuple[str, ...]] = ()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full", action="store_true", help="run all of what is slow by nature, not a sample"
+    )
+    parser.addoption(
+        "--rest", action="store_true", help="only what the last run without --full left out"
     )
 
 
@@ -40,12 +49,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--full"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("full")]
+    left_out = set(left_out_of(items, config))
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def left_out_of(items: Sequence[pytest.Item], config: pytest.Config) -> Iterator[pytest.Item]:
+    if not config.getoption("--full"):
+        yield from (item for item in items if item.get_closest_marker("full"))
+    if config.getoption("--rest"):
+        passed = set(config.cache.get(PASSED, []))  # type: ignore[union-attr]
+        yield from (item for item in items if item.nodeid in passed and not is_larger(item))
+
+
+def is_larger(item: pytest.Item) -> bool:
+    """Whether the test does more in full: a property, or in a module with samples."""
+    function, module = getattr(item, "obj", None), getattr(item, "module", None)
+    return hasattr(function, "is_hypothesis_test") or hasattr(module, "sample")
 
 
 def workers(cores: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pytest
+from run_plan import PASSED
 
 LIMIT_S: Final = 5.0
 SHOWN: Final = 10
@@ -45,14 +46,19 @@ class RunReport:
         self._cores = len(os.sched_getaffinity(0))
         self._was_busy = os.getloadavg()[0] > self._cores / 2
         self._took_s: dict[str, float] = defaultdict(float)
+        self._passed: set[str] = set()
         self._too_slow: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._took_s[report.nodeid] += report.duration
+        if report.when == "call" and report.passed:
+            self._passed.add(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        is_judged = len(self._took_s) >= WHOLE_SUITE and not self._config.getoption("--full")
-        if is_judged and not self._was_busy:
+        if len(self._took_s) < WHOLE_SUITE or self._config.getoption("--full"):
+            return
+        self._config.cache.set(PASSED, sorted(self._passed))  # type: ignore[union-attr]
+        if not self._was_busy:
             workers = self._config.getoption("numprocesses", None) or 1
             self._too_slow = too_slow(self._took_s, workers, self._cores)
         if self._too_slow and session.exitstatus == pytest.ExitCode.OK:
