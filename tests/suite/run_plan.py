@@ -4,8 +4,8 @@
 `full` are left out. `--full --rest` runs only what such a run left out: tests that it skipped, and
 those that are larger in full.
 
-Workers (`-n auto`) take whole files, as what the tests of a file share is made once then; `TOGETHER`
-names folders that stay with one worker for the same reason.
+Workers (`-n auto`) take whole files, so that what the tests of a file share is made once.
+`TOGETHER` names folders that stay with one worker for the same reason.
 """
 
 from __future__ import annotations
