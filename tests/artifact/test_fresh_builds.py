@@ -66,6 +66,7 @@ def test_components_in_c_are_the_same_in_every_checkout(
 
 
 @needs_rust
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_components_in_rust_are_the_same_in_every_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -78,6 +79,7 @@ def test_components_in_rust_are_the_same_in_every_checkout(
     assert pack(here, monkeypatch) == pack(there, monkeypatch)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_sandboxed_component_in_python_matches_the_lock_of_another_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

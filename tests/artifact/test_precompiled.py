@@ -120,6 +120,7 @@ guest.teardown()
 """
 
 
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_a_precompiled_python_guest_starts_within_200_ms(project: Path, tmp_path: Path) -> None:
     folder = project / "components" / "guard"

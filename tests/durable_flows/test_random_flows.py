@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from disk_faults import shim
+from scale import sample
 
 PROGRAM = Path(__file__).with_name("random_runs.py")
 FIRST = int(os.environ.get("RANDOM_FLOWS_FIRST", "0"))
-COUNT = int(os.environ.get("RANDOM_FLOWS", "12"))
-STEP = 4
+COUNT = int(os.environ.get("RANDOM_FLOWS", sample(4, full=24)))
+STEP = sample(2, full=4)
 
 
 @pytest.mark.timeout(600)

@@ -9,7 +9,7 @@ import pytest
 from gateway_project import GatewayProject, MakeProject
 from memory_group import run_in_small_memory
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 ROWS = 2_000
 

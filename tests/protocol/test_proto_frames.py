@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 from test_frame_laws import CALLS, COUNTS, TEXTS, answers, texts_of
 
 from torvyn.errors import InvalidInput
@@ -67,7 +68,7 @@ def logprobs(draw: st.DrawFn, depth: int = 0) -> dict[str, Any]:
 SCALARS = st.none() | st.booleans() | st.integers() | FLOATS | TEXTS
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=sample(10, full=40))
 @given(
     odds=st.lists(logprobs(), min_size=1, max_size=3).map(tuple),
     call=CALLS,

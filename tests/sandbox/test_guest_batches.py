@@ -155,6 +155,7 @@ def test_a_guest_without_state_has_no_snapshot(guest: NewGuest) -> None:
     assert not hasattr(guest("picky"), "snapshot")
 
 
+@pytest.mark.full
 def test_a_python_guest_gets_batches_with_attributes_and_keeps_its_state(guest: NewGuest) -> None:
     component = guest("batched", "python")
     flow = torvyn.Flow()
@@ -173,6 +174,7 @@ def test_a_python_guest_gets_batches_with_attributes_and_keeps_its_state(guest: 
     component.teardown()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("texts", "expected", "failed"),
     [

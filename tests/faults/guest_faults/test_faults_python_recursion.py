@@ -61,6 +61,7 @@ def count(tmp_path_factory: pytest.TempPathFactory) -> type:
     return guest_class(build(GuestProject("count", folder, "python")).path, "count", folder / "own")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", DEEP)
 def test_the_state_is_kept(count: type, what: str) -> None:
     flow = torvyn.Flow(["a", what, "b"], on_error="skip")
@@ -72,6 +73,7 @@ def test_the_state_is_kept(count: type, what: str) -> None:
     assert (health.traps, health.state_lost) == (0, 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", FITTING)
 def test_what_is_nested_900_levels_deep_is_read_and_written(count: type, what: str) -> None:
     flow = torvyn.Flow([what])
@@ -94,6 +96,7 @@ def test_brackets_in_strings_are_no_levels(text: str, expected: int) -> None:
     assert deep_json.depth(text) == expected
 
 
+@pytest.mark.full
 def test_names_of_hosts_are_encoded(count: type) -> None:
     flow = torvyn.Flow(["name"])
     flow.add("count", count()).connect("source", "count")

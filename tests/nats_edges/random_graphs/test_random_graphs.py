@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from scale import sample
 
 PROGRAM = Path(__file__).with_name("nats_graph_runs.py")
 FIRST = int(os.environ.get("RANDOM_GRAPHS_FIRST", "0"))
-COUNT = int(os.environ.get("RANDOM_GRAPHS", "8"))
-STEP = 4
+COUNT = int(os.environ.get("RANDOM_GRAPHS", sample(2, full=16)))
+STEP = sample(1, full=4)
 
 
 @pytest.mark.timeout(300)
