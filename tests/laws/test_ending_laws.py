@@ -24,7 +24,7 @@ from torvyn.testing import (
 )
 
 LAW = settings(
-    max_examples=sample(10, full=40),
+    max_examples=sample(8, full=40),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

@@ -12,7 +12,7 @@ from torvyn.errors import Internal
 from torvyn.testing import CollectingSink, StallingSink, check_account, idle, run_flow
 
 LAW = settings(
-    max_examples=sample(15, full=60),
+    max_examples=sample(8, full=60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

@@ -11,7 +11,7 @@ from swap_graphs import SwappedFlow
 from torvyn.testing import check_account
 
 LAW = settings(
-    max_examples=sample(10, full=30),
+    max_examples=sample(6, full=30),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

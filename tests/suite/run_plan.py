@@ -4,12 +4,13 @@
 `full` are left out. `--full --rest` runs only what such a run left out: tests that it skipped, and
 those that are larger in full.
 
-Workers (`-n auto`) take whole files, so that what the tests of a file share is made once.
-`TOGETHER` names folders that stay with one worker for the same reason.
+Workers (`-n auto`) take whole files, so that what the tests of a file share is made once, except
+those in `APART`. `TOGETHER` names folders that stay with one worker for the same reason.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -23,6 +24,8 @@ TOGETHER: Final = (
     # One Ray cluster, which takes seconds to start and a gigabyte.
     "tests/cluster/on_ray/",
 )
+APART: Final = ("tests/docs/test_code_blocks.py", "tests/edge/test_deployment_run.py")
+"""Files whose tests share nothing and take long: each test goes to any worker."""
 PASSED: Final = "suite/passed"
 """Where the cache of pytest has the names of the tests that passed in the last run of the suite."""
 FIRST: Final[tuple[str, ...]] = ()
@@ -55,6 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+def pytest_collection_finish() -> None:
+    # Twelve thousand tests are here to stay: no collection of garbage looks at them again.
+    gc.collect()
+    gc.freeze()
+
+
 def left_out_of(items: Sequence[pytest.Item], config: pytest.Config) -> Iterator[pytest.Item]:
     if not config.getoption("--full"):
         yield from (item for item in items if item.get_closest_marker("full"))
@@ -84,6 +93,8 @@ class SharingSchedule(LoadFileScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
+        if file in APART:
+            return nodeid
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
     def _assign_work_unit(self, node: Any) -> None:
