@@ -28,6 +28,7 @@ from progress import elapsed, run
 # There are no examples in the documentation of the crates, which would be compiled one by one.
 RUST: Final = ["cargo", "test", "--release", "--workspace", "--lib", "--bins", "--tests"]
 LOOM: Final = ["cargo", "test", "--release", "-p", "torvyn-reactor", "--lib"]
+SHARED_GUEST: Final = Path(__file__).parents[1] / "tests" / "suite" / "shared_guest.py"
 NO_RUST: Final = "--no-rust"
 _RUST_RESULT: Final = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 
@@ -116,6 +117,12 @@ def run_all_rust(arguments: Sequence[str]) -> Tally:
     return rust
 
 
+def run_all_python(arguments: Sequence[str]) -> Tally:
+    if code := run("Compiling the guest that tests share", [sys.executable, str(SHARED_GUEST)]):
+        return Tally(code=code)
+    return run_python(["-n", "auto", *arguments])
+
+
 def report(step: str, tally: Tally, begin_s: float) -> None:
     took = elapsed(time.monotonic() - begin_s)
     print(f"{step}: {counts(tally)} after {took}", file=sys.stderr, flush=True)
@@ -136,7 +143,7 @@ def main(arguments: Sequence[str]) -> int:
     begin_s = time.monotonic()
     for_python = [argument for argument in arguments if argument != NO_RUST]
     rust = Tally() if NO_RUST in arguments else run_all_rust(arguments)
-    python = None if rust.code else run_python(["-n", "auto", *for_python])
+    python = None if rust.code else run_all_python(for_python)
     print(verdict(rust, python, time.monotonic() - begin_s))
     print(counts(rust + (python or Tally())), flush=True)
     return rust.code or (0 if python is None else python.code)

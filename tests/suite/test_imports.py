@@ -13,6 +13,7 @@ from pathlib import Path
 
 import install
 import missing
+import pytest
 from pages import PAGES, blocks_of
 
 import helper_folders
@@ -88,6 +89,7 @@ def installed() -> set[str]:
     return {normal(requirement) for each in [project, *lists] for requirement in each}
 
 
+@pytest.mark.timeout(180)
 def test_every_package_that_tests_and_pages_import_is_installed() -> None:
     tests = of_files(helper_folders.TESTS.rglob("*.py"))
     wanted = tests | of_benches(tests) | of_pages()
