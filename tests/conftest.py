@@ -1,4 +1,4 @@
-"""Fixtures for the tests of examples and docs: a shell, and output with gaps."""
+"""What all tests share: where helpers are found, a shell, and output with gaps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-# Properties hold on a busy machine as well: an example may take as long as it needs.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+import helper_folders
+
+sys.path[:0] = [folder for folder in helper_folders.folders() if folder not in sys.path]
+pytest_plugins = ["run_plan", "run_report"]
 
 Shell = Callable[[str, Path], str]
 
@@ -76,6 +76,11 @@ def _own_state(folder: Path) -> dict[str, str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # One filter for all our modules: pytest applies each of them three times a test.
+    helpers = "|".join(file.stem for file in helper_folders.modules())
+    for kind in ("DeprecationWarning", "PendingDeprecationWarning"):
+        line = rf"error::{kind}:(torvyn|tests)\.|({helpers})$"
+        config.addinivalue_line("filterwarnings", line)
     # Flows would find the broker that the developer's own `torvyn cluster up` runs.
     state = tempfile.TemporaryDirectory(prefix="torvyn-state-")
     config.add_cleanup(state.cleanup)

@@ -8,8 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from open_port import is_open
 
 PATIENCE_S = 20.0
@@ -44,11 +42,6 @@ class NatsServer:
             self._process.send_signal(how)
             self._process.wait()
             self._process = None
-
-
-needs_nats_server = pytest.mark.skipif(
-    find_server() is None, reason="needs nats-server: make test-deps"
-)
 
 
 def ask(server, call):

@@ -29,7 +29,6 @@ INSTALLED = CACHE / "rust-1.96-guests"
 BUILT = CACHE / "rust-guests"
 """Where cargo keeps what it compiled: the bindings' generator takes a minute, once."""
 EXAMPLE = Path(__file__).parents[1] / "examples" / "token-streaming-rust"
-WHY = f"NOT TESTED: guests in Rust, for want of the target {TARGET}: run `make test-deps`"
 
 _PYTHON = "RUST_GUESTS_PYTHON"
 """The variable that names an interpreter which has zig."""

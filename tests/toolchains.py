@@ -1,20 +1,10 @@
-"""Whether the toolchains of guests are installed; without one, its tests are skipped and say so."""
+"""Whether the compiler of guests in Rust is installed; without it, its tests are skipped."""
 
 from __future__ import annotations
 
-import importlib.util
-
-import pytest
+import missing
 
 import rust_toolchain
 
-needs_zig = pytest.mark.skipif(
-    importlib.util.find_spec("ziglang") is None,
-    reason="NOT TESTED: guests in C, for want of ziglang: pip install 'torvyn[c]'",
-)
-needs_componentize_py = pytest.mark.skipif(
-    importlib.util.find_spec("componentize_py") is None,
-    reason="NOT TESTED: guests in Python, for want of componentize-py: "
-    "pip install 'torvyn[python-guest]'",
-)
-needs_rust = pytest.mark.skipif(rust_toolchain.variables() is None, reason=rust_toolchain.WHY)
+RUST = "a Rust compiler with wasm32-wasip1"
+needs_rust = missing.needs(RUST, is_there=rust_toolchain.variables() is not None)

@@ -1,6 +1,12 @@
-"""Runs the whole test suite and ends with one line that sums it up.
+"""Runs the whole test suite and ends with lines that sum it up.
 
-Runs Rust tests, then the model checks (loom), then Python tests, and stops at the first that fails.
+    python tools/run_tests.py                  Rust tests, then Python tests
+    python tools/run_tests.py --full           with the model checks (loom), and all in full
+    python tools/run_tests.py --full --rest    only what a run without `--full` left out
+    python tools/run_tests.py --no-rust        only Python tests
+
+It stops at the first step that fails. Each step has a line with its time. Other arguments go to
+pytest.
 """
 
 from __future__ import annotations
@@ -19,8 +25,11 @@ from xml.etree import ElementTree
 
 from progress import elapsed, run
 
-RUST: Final = ["cargo", "test", "--release", "--workspace"]
+# There are no examples in the documentation of the crates, which would be compiled one by one.
+RUST: Final = ["cargo", "test", "--release", "--workspace", "--lib", "--bins", "--tests"]
 LOOM: Final = ["cargo", "test", "--release", "-p", "torvyn-reactor", "--lib"]
+SHARED_GUEST: Final = Path(__file__).parents[1] / "tests" / "suite" / "shared_guest.py"
+NO_RUST: Final = "--no-rust"
 _RUST_RESULT: Final = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 
 
@@ -71,6 +80,11 @@ def verdict(rust: Tally, python: Tally | None, took_s: float) -> str:
     return f"All tests passed: {rust.passed:,} Rust, {python.passed:,} Python{why}; {took}"
 
 
+def counts(tally: Tally) -> str:
+    """The last line, for programs."""
+    return f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped"
+
+
 def _failures(tally: Tally, language: str) -> str:
     if not tally.failed:
         return f"the {language} tests did not finish (exit code {tally.code}; see above)"
@@ -82,36 +96,56 @@ def run_rust(label: str, command: Sequence[str], name: str = "", **variables: st
     """Compiles with progress, then runs the tests whose name contains `name`."""
     if code := run(f"Compiling {label}", [*command, "--no-run"], variables):
         return Tally(code=code)
-    print(f"Running {label}", file=sys.stderr, flush=True)
+    begin_s = time.monotonic()
     test = [*command, "--quiet", *([name] if name else [])]
-    environment = {**os.environ, **variables}
-    lines = []
-    with subprocess.Popen(test, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            # Crates without tests print three lines each.
-            if line.strip() and "running 0 tests" not in line and " 0 passed; 0 failed" not in line:
-                print(line, end="", flush=True)
-    return rust_tally("".join(lines), process.returncode)
+    done = subprocess.run(
+        test, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    tally = rust_tally(done.stdout, done.returncode)
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+    report(f"Running {label}", tally, begin_s)
+    return tally
+
+
+def run_all_rust(arguments: Sequence[str]) -> Tally:
+    rust = Tally() if "--rest" in arguments else run_rust("the Rust tests", RUST)
+    if not rust.code and "--full" in arguments:
+        target = os.environ.get("CARGO_TARGET_DIR", "target")
+        loom = {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": f"{target}/loom"}
+        rust += run_rust("the model checks", LOOM, "loom", **loom)
+    return rust
+
+
+def run_all_python(arguments: Sequence[str]) -> Tally:
+    if code := run("Compiling the guest that tests share", [sys.executable, str(SHARED_GUEST)]):
+        return Tally(code=code)
+    return run_python(["-n", "auto", *arguments])
+
+
+def report(step: str, tally: Tally, begin_s: float) -> None:
+    took = elapsed(time.monotonic() - begin_s)
+    print(f"{step}: {counts(tally)} after {took}", file=sys.stderr, flush=True)
 
 
 def run_python(arguments: Sequence[str]) -> Tally:
+    begin_s = time.monotonic()
+    print("Running the Python tests", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *arguments]
-        return python_tally(report, subprocess.run(command, check=False).returncode)
+        results = Path(folder) / "results.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={results}", *arguments]
+        tally = python_tally(results, subprocess.run(command, check=False).returncode)
+    report("Running the Python tests", tally, begin_s)
+    return tally
 
 
 def main(arguments: Sequence[str]) -> int:
     begin_s = time.monotonic()
-    target = os.environ.get("CARGO_TARGET_DIR", "target")
-    rust = run_rust("the Rust tests", RUST)
-    if not rust.code:
-        loom = {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": f"{target}/loom"}
-        rust += run_rust("the model checks", LOOM, "loom", **loom)
-    python = None if rust.code else run_python(arguments)
-    print(verdict(rust, python, time.monotonic() - begin_s), flush=True)
+    for_python = [argument for argument in arguments if argument != NO_RUST]
+    rust = Tally() if NO_RUST in arguments else run_all_rust(arguments)
+    python = None if rust.code else run_all_python(for_python)
+    print(verdict(rust, python, time.monotonic() - begin_s))
+    print(counts(rust + (python or Tally())), flush=True)
     return rust.code or (0 if python is None else python.code)
 
 

@@ -10,7 +10,7 @@ import pytest
 from projects import content
 
 import rust_toolchain
-from toolchains import needs_componentize_py, needs_rust, needs_zig
+from toolchains import needs_rust
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.lock import Lock
 from torvyn.cli.app import run
@@ -55,7 +55,6 @@ def pack(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> dict[s
     return content(Layout(folder / "dist"))
 
 
-@needs_zig
 @pytest.mark.timeout(300)
 def test_components_in_c_are_the_same_in_every_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -67,6 +66,7 @@ def test_components_in_c_are_the_same_in_every_checkout(
 
 
 @needs_rust
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_components_in_rust_are_the_same_in_every_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,7 +79,7 @@ def test_components_in_rust_are_the_same_in_every_checkout(
     assert pack(here, monkeypatch) == pack(there, monkeypatch)
 
 
-@needs_componentize_py
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_sandboxed_component_in_python_matches_the_lock_of_another_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

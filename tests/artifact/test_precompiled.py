@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from projects import content, make_project, pack_project
 
-from toolchains import needs_componentize_py
 from torvyn.artifact.precompiled import TRIPLES, code_path, fitting_code, host_target
 from torvyn.artifact.prepare import prepare_project, remember_local_pack
 from torvyn.errors import UsageError
@@ -121,7 +120,7 @@ guest.teardown()
 """
 
 
-@needs_componentize_py
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_a_precompiled_python_guest_starts_within_200_ms(project: Path, tmp_path: Path) -> None:
     folder = project / "components" / "guard"

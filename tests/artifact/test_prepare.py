@@ -60,7 +60,7 @@ def test_nothing_is_written_into_the_unpacked_folder(layout: Path, tmp_path: Pat
 def test_a_project_is_packed_and_runs_without_a_network(tmp_path: Path) -> None:
     namespace = ("unshare", "--map-root-user", "--net")
     if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("NOT TESTED: packing without a network, for want of network namespaces")
+        pytest.skip("needs network namespaces")
     project = make_project(tmp_path / "project")
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cold")}
     command = [*namespace, sys.executable, "-m", "torvyn", "pack"]

@@ -1,9 +1,11 @@
 """One provocation for each code of flows that run, and of components that break or fail."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import torvyn
 from torvyn.errors import ComponentError
@@ -136,7 +138,8 @@ def _panic(_folder: Path) -> None:
 
 
 def _queue_full(_folder: Path) -> None:
-    torvyn.Flow(CountingSource(100), StallingSink(), backpressure="error").run()
+    with mock.patch.dict(os.environ, {"TORVYN_RUNTIME__DRAIN_TIMEOUT": "50ms"}):
+        torvyn.Flow(CountingSource(100), StallingSink(), backpressure="error").run()
 
 
 def _not_a_component(_folder: Path) -> None:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from coroutines import pytest_pyfunc_call  # noqa: F401
-
-sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("transport", "cli")]
-
-pytest.importorskip("aiohttp", reason='the client tests need aiohttp: pip install "torvyn[client]"')
 
 
 @pytest.fixture(autouse=True)

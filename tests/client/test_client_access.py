@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from keyed_server import Keyed
 from live_server import Served, served
 
 from torvyn.client import AsyncClient, Client, PermissionDeniedError
 from torvyn.engine import Scripted
 from torvyn.errors import Unavailable
-
-trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
-pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
 
 
 @pytest.fixture(params=["sse", "websocket", "grpc"])

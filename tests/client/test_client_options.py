@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from faulty_server import TEXT, FaultyServer
 
 from torvyn.client import AsyncClient
 from torvyn.client.client import Options
 from torvyn.errors import InvalidInput, Unavailable
-
-trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
 
 
 @asynccontextmanager

@@ -2,15 +2,10 @@
 
 import pytest
 
-from torvyn import Element, Flow
+from torvyn import Element, Flow, text
 from torvyn.components.builtin.aggregator_sentence import LANGUAGES, Sentence
 from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS
 from torvyn.errors import ContractError
-
-text = pytest.importorskip("torvyn.text")
-needs_splitter = pytest.mark.skipif(
-    not hasattr(text, "SentenceSplitter"), reason="needs the native module"
-)
 
 
 def sentences(component, tokens):
@@ -18,7 +13,6 @@ def sentences(component, tokens):
     return [one for answer in [*answers, component.flush()] for one in answer]
 
 
-@needs_splitter
 @pytest.mark.parametrize(
     "whole",
     [
@@ -36,7 +30,6 @@ def test_written_language_is_cut_at_its_sentences_however_it_arrives(start, whol
         assert "".join(found) == whole
 
 
-@needs_splitter
 def test_simple_mode_cuts_after_marks_and_trims(start):
     assert sentences(start(Sentence, "simple"), [*DEFAULT_TOKENS, " "]) == [
         "The quick brown fox jumped over the lazy dog.",
@@ -45,7 +38,6 @@ def test_simple_mode_cuts_after_marks_and_trims(start):
     ]
 
 
-@needs_splitter
 def test_what_waits_is_sent_after_a_silence(start, clock):
     component = start(Sentence, {"idle_flush": "1s"})
     assert component.ingest(Element("Well")) == []
@@ -67,12 +59,10 @@ def test_an_unknown_language_is_refused_with_the_known_ones(start):
     assert "am, ar, bg" in caught.value.render()
 
 
-@needs_splitter
 def test_the_component_knows_the_languages_of_the_splitter():
     assert list(LANGUAGES) == text.SentenceSplitter.languages()
 
 
-@needs_splitter
 @pytest.mark.parametrize(
     ("language", "expected"),
     [

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import uvloop
 
 from torvyn.concurrency.earliest_timer import EarliestTimer
-
-uvloop = pytest.importorskip("uvloop", reason="only asyncio's loop is tested: pip install uvloop")
 
 
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])

@@ -34,7 +34,7 @@ def shim() -> Path:
     """The compiled shim; skips without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
-        pytest.skip("needs a C compiler on Linux: make test-deps")
+        pytest.skip("needs a C compiler on Linux")
     source = HERE / "c" / "disk_faults.c"
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)

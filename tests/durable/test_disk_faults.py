@@ -9,15 +9,19 @@ from pathlib import Path
 import pytest
 from disk_faults import OPEN, SYNC, TRUNCATE, WRITE, run_scenario
 from power_loss import images, read_events
+from scale import sample
 from workload import LOG, OPTIONS, judge, position
 
 from torvyn.durable import DurableStore
 
 pytestmark = pytest.mark.timeout(180)
+ERRORS = [errno.EIO, errno.ENOSPC]
+COMMITS = sample(50, full=150)
+ROUNDS = sample(15, full=60)
 
 
-@pytest.mark.parametrize("times", [1, 7])
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("times", sample([7], full=[1, 7]))
+@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("operation", [WRITE, SYNC])
 def test_a_failed_operation_of_a_commit_leaves_nothing_of_it(
     tmp_path: Path, operation: int, error: int, times: int
@@ -25,7 +29,7 @@ def test_a_failed_operation_of_a_commit_leaves_nothing_of_it(
     run_scenario("fail_each", tmp_path, operation, error, times)
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("error", sample(ERRORS[:1], full=ERRORS))
 @pytest.mark.parametrize("operation", [WRITE, SYNC, OPEN, TRUNCATE])
 def test_a_disk_that_fails_while_a_store_is_opened_damages_nothing(
     tmp_path: Path, operation: int, error: int
@@ -49,17 +53,17 @@ def judge_images(log: Path, folder: Path, rounds: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("fail_every", [0, 3])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(sample(1, full=2)))
 def test_a_power_failure_loses_no_commit(tmp_path: Path, seed: int, fail_every: int) -> None:
     folder, log = tmp_path / "live", tmp_path / "log"
     folder.mkdir()
 
-    run_scenario("commit_and_note", folder, seed, 150, fail_every, log=log)
+    run_scenario("commit_and_note", folder, seed, COMMITS, fail_every, log=log)
 
-    judge_images(log, tmp_path, 60, seed)
+    judge_images(log, tmp_path, ROUNDS, seed)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(sample(1, full=3)))
 def test_what_a_failed_sync_left_in_the_page_cache_is_not_trusted(
     tmp_path: Path, seed: int
 ) -> None:
@@ -69,4 +73,4 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_not_trusted(
     run_scenario("fail_a_sync_and_die", folder, seed, log=log)
     run_scenario("commit_and_note", folder, seed, 20, 0, log=log)
 
-    judge_images(log, tmp_path, 60, seed)
+    judge_images(log, tmp_path, ROUNDS, seed)

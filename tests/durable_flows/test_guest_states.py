@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from test_states import FileNumbers, stop_and_go
 
-from toolchains import needs_zig
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import GuestLimits, guest_class
@@ -35,7 +34,6 @@ def counting(tmp_path: Path) -> Any:
     return make
 
 
-@needs_zig
 @pytest.mark.parametrize("carrier", ["memory", "disk"])
 def test_a_guest_continues_with_its_count(counting: Any, carrier: str) -> None:
     def make() -> Any:

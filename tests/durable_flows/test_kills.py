@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scale import sample
 
 PROCESS = Path(__file__).with_name("gateway_process.py")
-COUNT = 2000
-KILLS = 6
+COUNT = sample(1000, full=2000)
+KILLS = sample(2, full=6)
 
 
 def run_with_kills(folder: Path, seed: int, *mode: str) -> tuple[list[dict[str, Any]], int]:
@@ -37,7 +38,7 @@ def run_with_kills(folder: Path, seed: int, *mode: str) -> tuple[list[dict[str, 
     return [json.loads(line) for line in lines], kills
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(sample(1, full=2)))
 def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path, seed: int) -> None:
     delivered, kills = run_with_kills(tmp_path, seed)
     numbers = [each["seq"] for each in delivered]

@@ -11,15 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "durable"))
-
 from disk_faults import shim
+from scale import sample
 
 PROGRAM = Path(__file__).with_name("random_runs.py")
 FIRST = int(os.environ.get("RANDOM_FLOWS_FIRST", "0"))
-COUNT = int(os.environ.get("RANDOM_FLOWS", "12"))
-STEP = 4
+COUNT = int(os.environ.get("RANDOM_FLOWS", sample(4, full=24)))
+STEP = sample(2, full=4)
 
 
 @pytest.mark.timeout(600)

@@ -7,15 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import product
 from pathlib import Path
 
 import pytest
 from running_deployment import Running, running
+from scale import sample
 from versioned_gateway import add, delivered, killing, lost, state_of
 
 from torvyn.edge.generations import Deployment
 
 Run = Callable[..., AbstractContextManager[Running]]
+EVERY_KILL = [*product(["getpid", "getppid"], ["init", "restore", "push"])]
+"""Whether the flow's process is killed or the one that runs the deployment, and when."""
+KILLED = sample([("getpid", "restore"), ("getppid", "push")], full=EVERY_KILL)
+FAILURES = {
+    "init-fails": {"init": "raise RuntimeError('no sensor')"},
+    "init-exits": {"init": "__import__('os')._exit(9)"},
+    "crashes": {"push": "__import__('os').kill(__import__('os').getpid(), 9)"},
+}
 
 
 @pytest.fixture
@@ -66,15 +76,7 @@ def test_a_generation_that_cannot_be_linked_never_replaces_the_old_one(
     assert "could not be prepared" in str(state_of(deployment.folder)["failed"])
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"init": "raise RuntimeError('no sensor')"},
-        {"init": "__import__('os')._exit(9)"},
-        {"push": "__import__('os').kill(__import__('os').getpid(), 9)"},
-    ],
-    ids=["init-fails", "init-exits", "crashes"],
-)
+@pytest.mark.parametrize("parts", FAILURES.values(), ids=FAILURES)
 def test_a_generation_that_fails_is_given_up_and_the_fallback_comes_back(
     deployment: Deployment, output: Path, run_it: Run, parts: dict[str, str]
 ) -> None:
@@ -105,12 +107,10 @@ def test_a_generation_whose_calls_fail_is_given_up(
     assert run.versions() == ["1.0.0"]
 
 
-@pytest.mark.parametrize("which", ["getpid", "getppid"])
-@pytest.mark.parametrize("step", ["init", "restore", "push"])
+@pytest.mark.parametrize(("which", "step"), KILLED)
 def test_an_exchange_that_is_killed_at_any_step_is_finished(
     deployment: Deployment, output: Path, run_it: Run, which: str, step: str
 ) -> None:
-    """Kills the flow's process, or the one that runs the deployment."""
     kill = killing(which, output.with_name("killed"))
     add(deployment, "1.0.0", output)
     with run_it() as run:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from projects import make_project, pack_project
 
 from torvyn.artifact.precompiled import TRIPLES, code_path, host_target
 from torvyn.artifact.prepare import default_cache_dir, prepare, remember_local_pack
@@ -15,10 +15,6 @@ from torvyn.edge.artifact_source import add_artifact, add_from_layout
 from torvyn.edge.generations import Deployment
 from torvyn.edge.generations.settings import DeploymentSettings
 from torvyn.sandbox import compile_cache
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "artifact"))
-
-from projects import make_project, pack_project
 
 WASM = "components/guard.wasm"
 HERE = host_target()

@@ -25,11 +25,6 @@ from torvyn.testing import Clock
 EXAMPLE = Path(__file__).parents[2] / "examples" / "edge-gateway"
 STAGES = ("sensor-source", "anomaly-detector", "data-enricher", "local-aggregator", "uplink-sink")
 
-needs_river = pytest.mark.skipif(
-    importlib.util.find_spec("river") is None,
-    reason="NOT TESTED: the Shuttle data, for want of river: pip install --no-deps river",
-)
-
 
 def module(name: str) -> ModuleType:
     """A program of the example, as a module."""

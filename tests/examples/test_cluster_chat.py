@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster-chat"
 FLOW = tomllib.loads((EXAMPLE / "Torvyn.toml").read_text())["flow"]["chat"]
@@ -49,7 +49,6 @@ def servers(tmp_path: Path, broker: NatsServer) -> Iterator[list[tuple[Any, str]
             one.communicate()
 
 
-@needs_nats_server
 def test_the_client_reads_every_word_once_when_a_server_is_killed(
     servers: list[tuple[Any, str]],
 ) -> None:

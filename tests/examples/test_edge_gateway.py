@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from benches.detection import area_under_curve
-from gateway_project import MakeProject, needs_river
+from gateway_project import MakeProject
 
 from torvyn.reactor import Statistics
 from torvyn.testing import Clock, FlowRun, check_account, idle, run_flow
 
-pytestmark = [needs_river, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 ROWS = 10_000
 """River's own evaluation uses the first 10,000 readings."""

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from gateway_project import GatewayProject, MakeProject, needs_river
+from gateway_project import GatewayProject, MakeProject
 from memory_group import GATEWAY_BYTES, run_in_small_memory
 
-pytestmark = [needs_river, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 MIB = 1 << 20
 

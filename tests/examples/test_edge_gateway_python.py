@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gateway_project import GatewayProject, MakeProject, needs_river
+from gateway_project import GatewayProject, MakeProject
 from memory_group import run_in_small_memory
 
-pytestmark = [needs_river, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 ROWS = 2_000
 

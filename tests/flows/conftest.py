@@ -8,7 +8,6 @@ import weakref
 import pytest
 from sandbox_exceptions import REASONS
 
-from torvyn.errors import MissingError
 from torvyn.testing import VARIANTS, WASM, Clock
 from torvyn.testing import run_flow as run_flow_once
 
@@ -24,10 +23,7 @@ def sandbox():
     from torvyn.sandbox.compile_cache import compile_component
     from torvyn.testing.universal_guest import universal_guest
 
-    try:
-        return compile_component(universal_guest(), "universal-guest", role="sink")
-    except MissingError as error:
-        pytest.skip(f"NOT TESTED: flows of sandboxed components: {error.message}; {error.hint}")
+    return compile_component(universal_guest(), "universal-guest", role="sink")
 
 
 @pytest.fixture(params=[None, WASM], ids=["as-is", WASM])

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
 from torvyn.jetstream import BrokerConnection, Confirmed, Conflict, Message, Refused
-
-pytestmark = needs_nats_server
 
 
 def message(number: int, subject: str = "s.a") -> Message:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nats_server import needs_nats_server
 from torvyn.jetstream import Message
 from torvyn.jetstream.message_list import PAGE_MESSAGES, ListedMessage, MessageList
-
-pytestmark = needs_nats_server
 
 
 async def publish(client: Any, count: int) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.jetstream import Message, OrderedReader
-
-pytestmark = needs_nats_server
 
 
 class Reading:

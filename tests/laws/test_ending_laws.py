@@ -9,6 +9,7 @@ import pytest
 from graphs import build, graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 import torvyn
 from torvyn.errors import FlowError
@@ -23,7 +24,10 @@ from torvyn.testing import (
 )
 
 LAW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=sample(8, full=40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 MODES = ("python", "thread", "async")
 POLICIES = ("fail-fast", "skip", "dead-letter", "retry")

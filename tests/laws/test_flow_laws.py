@@ -6,12 +6,16 @@ from collections import Counter, defaultdict
 from graphs import build, expected, graphs, number_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 from torvyn.errors import Internal
 from torvyn.testing import CollectingSink, StallingSink, check_account, idle, run_flow
 
 LAW = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=sample(8, full=60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 
 

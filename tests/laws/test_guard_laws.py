@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 from torvyn import Element
 from torvyn.components.builtin.filter_blocklist import Blocklist
@@ -60,7 +61,7 @@ def folded_out(text, words):
     return out + text[end:]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sample(15, full=60), deadline=None)
 @given(st.text("abAB ", max_size=8), st.lists(st.text("ab", min_size=1, max_size=3), min_size=1))
 @example("a ab bab", ["ab", "bab"])
 def test_a_blocked_word_does_not_leak_in_any_split(text, words):
@@ -118,7 +119,7 @@ def words_out(text, words):
     return "".join(char for char, is_gone in zip(text, gone, strict=True) if not is_gone)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=sample(30, full=120), deadline=None)
 @given(
     st.text("ab\u00e9e\u0301\uff41AB _.\n\u200b\u00ad", max_size=9),
     st.lists(st.from_regex(r"[ab\u00e9](?:[abe\u0301 _]?[ab\u00e9])?", fullmatch=True), min_size=1),
@@ -132,7 +133,7 @@ def test_a_disguised_word_is_found_in_every_split(text, words):
         assert guarded(guard, pieces) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sample(50, full=200), deadline=None)
 @given(
     st.text("abc_ ", max_size=24),
     st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=4),
@@ -153,7 +154,7 @@ def test_every_policy_counts_the_same_matches_in_every_split(text, words, cuts, 
     assert len(counts) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sample(15, full=60), deadline=None)
 @given(st.text("ab1 -", max_size=9))
 def test_a_pattern_finds_in_every_split_what_a_search_over_the_whole_finds(text):
     patterns = [r"ab+1", r"\ba-+", r"[b1]{3}"]
@@ -163,7 +164,7 @@ def test_a_pattern_finds_in_every_split_what_a_search_over_the_whole_finds(text)
         assert guarded(guard, pieces) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sample(50, full=200), deadline=None)
 @given(st.lists(st.integers(1, len(PERSONAL) - 1), unique=True))
 def test_personal_data_does_not_leak_in_any_split(borders):
     borders.sort()
@@ -171,7 +172,7 @@ def test_personal_data_does_not_leak_in_any_split(borders):
     assert guarded(started(Redact, ""), pieces) == REDACTED
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sample(25, full=100), deadline=None)
 @given(st.text("x-z", max_size=60), st.integers(1, 20))
 def test_a_match_that_fits_the_window_never_leaks(text, window):
     # The replacement keeps apart what stood on both sides of a match.
@@ -181,7 +182,7 @@ def test_a_match_that_fits_the_window_never_leaks(text, window):
     assert all(len(match) > window for match in shortest)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sample(25, full=100), deadline=None)
 @given(st.text("abc@. 1-", max_size=40), st.sampled_from(["hold", "optimistic", "shadow"]))
 def test_all_policies_find_the_same_when_the_text_arrives_whole(text, policy):
     config = {"patterns": ["ab", "c@.", r"\b1"], "policy": policy}

@@ -10,6 +10,7 @@ from itertools import groupby
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 import torvyn
 from torvyn import Output
@@ -107,7 +108,7 @@ def waits_little(items):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", GUARDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=sample(8, full=25), deadline=None)
 @given(data=st.data())
 def test_elements_of_a_choice_leave_in_the_order_of_arrival(form, policy, name, data):
     items = data.draw(elements(name))
@@ -122,7 +123,7 @@ def test_elements_of_a_choice_leave_in_the_order_of_arrival(form, policy, name, 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", GUARDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sample(8, full=40), deadline=None)
 @given(data=st.data())
 def test_each_kind_and_choice_is_guarded_as_one_text(form, name, data):
     items = data.draw(elements(name).filter(waits_little))
@@ -140,7 +141,7 @@ def test_each_kind_and_choice_is_guarded_as_one_text(form, name, data):
 @pytest.mark.parametrize("policy", ["optimistic", "shadow"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", GUARDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=sample(8, full=25), deadline=None)
 @given(data=st.data())
 def test_nothing_waits_where_text_leaves_at_once(form, name, policy, data):
     items = data.draw(elements(name))
@@ -155,7 +156,7 @@ def test_nothing_waits_where_text_leaves_at_once(form, name, policy, data):
         ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sample(8, full=60), deadline=None)
 @given(data=st.data())
 def test_both_forms_give_the_same_text_and_matches(data):
     name = data.draw(st.sampled_from([*GUARDS]))
@@ -189,7 +190,7 @@ def answered(script, make):
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sample(8, full=40), deadline=None)
 @given(
     items=st.lists(
         st.tuples(st.sampled_from(KINDS), st.sampled_from(PIECES["redact"])), max_size=16

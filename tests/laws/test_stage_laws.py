@@ -6,11 +6,12 @@ import pytest
 from graphs import MODES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 import torvyn
 from torvyn.testing import StallingSink, as_variant, idle, run_flow
 
-LAW = settings(max_examples=60, deadline=None, print_blob=True)
+LAW = settings(max_examples=sample(15, full=60), deadline=None, print_blob=True)
 
 
 @LAW

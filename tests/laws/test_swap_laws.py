@@ -5,12 +5,16 @@ from collections import Counter
 from graphs import expected, graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scale import sample
 from swap_graphs import SwappedFlow
 
 from torvyn.testing import check_account
 
 LAW = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=sample(6, full=30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 seeds = st.integers(0, 2**32)
 

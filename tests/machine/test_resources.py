@@ -58,8 +58,8 @@ def groups() -> Iterator[dict[str, Path]]:
             folder.mkdir()
         (made["memory"] / "memory.limit_in_bytes").write_text(str(512 * MiB))
         (made["cpu"] / "cpu.cfs_quota_us").write_text("50000")
-    except OSError as error:
-        pytest.skip(f"NOT TESTED: a real control group, which cannot be made here: {error}")
+    except OSError:
+        pytest.skip("needs a control group, which cannot be made here")
     yield made
     for folder in made.values():
         folder.rmdir()

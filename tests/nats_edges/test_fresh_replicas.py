@@ -11,10 +11,8 @@ from nats.js.errors import NotFoundError
 from nats_parts import Collected, part
 
 import torvyn
-from nats_server import NatsServer, ask, needs_nats_server
+from nats_server import NatsServer, ask
 from torvyn.jetstream.message_list import PAGE_MESSAGES
-
-pytestmark = needs_nats_server
 
 STREAM = "TV_main_sum-output-write"
 

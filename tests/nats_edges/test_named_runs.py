@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nats_server import NatsServer, needs_nats_server
-
-pytestmark = needs_nats_server
+from nats_server import NatsServer
 
 MANIFEST = """
 [torvyn]

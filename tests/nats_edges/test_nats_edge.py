@@ -21,10 +21,8 @@ from nats_parts import (
 )
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError, LinkError
-
-pytestmark = needs_nats_server
 
 
 def test_a_flow_in_one_process_sends_its_elements_over_the_broker(server: NatsServer) -> None:

@@ -10,10 +10,8 @@ from keyed_flow import Numbers, delivered, expected, keyed, run_and_stop, sum_pa
 from nats_parts import Collected, part, run_parts, wait_until
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
-
-pytestmark = needs_nats_server
 
 
 def everything(flow: torvyn.Flow, replicas: int) -> list[torvyn.Flow]:

@@ -22,10 +22,8 @@ from nats_parts import (
 )
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
-
-pytestmark = needs_nats_server
 
 
 def narrow(count: int, sink: Collected) -> torvyn.Flow:

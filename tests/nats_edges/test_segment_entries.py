@@ -12,14 +12,12 @@ from dataclasses import replace
 import pytest
 from entry_faults import FaultyEntries
 
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
 from torvyn.jetstream import BrokerUnavailable, Message
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
 from torvyn.reactor.carriers.nats.entries.segment_entry import HEAD_BYTES, SegmentEntry
-
-pytestmark = needs_nats_server
 
 PART = 1000
 """The bytes of a part: entries with more are split."""

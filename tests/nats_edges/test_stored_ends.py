@@ -9,15 +9,13 @@ import pytest
 from nats_parts import Collected, Sum, chain, check_account, part, sums, texts
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
 from torvyn.jetstream import Entries, Message
 from torvyn.reactor.carriers.nats.batch_ids import BatchId
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
 from torvyn.reactor.carriers.nats.names import EdgeNames
-
-pytestmark = needs_nats_server
 
 
 def numbers_before_an_outage(server: NatsServer, count: int) -> Iterator[str]:

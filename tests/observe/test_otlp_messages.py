@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics_pb
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_pb
 
 from torvyn.observe.metrics import Histogram, Metric, Point, process_metrics
 from torvyn.observe.otlp.messages import metrics_request, rejected_count, traces_request
 from torvyn.observe.spans import Span
 from torvyn.protocol.traceparent import Trace, begin
-
-trace_pb = pytest.importorskip(
-    "opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="needs opentelemetry-proto"
-)
-metrics_pb = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
 
 RESOURCE = {"service.name": "torvyn"}
 VALUES = st.recursive(

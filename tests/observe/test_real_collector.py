@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import missing
 import pytest
 
 from collector import wait_until
@@ -39,7 +40,7 @@ service:
     metrics: {{ receivers: [otlp], exporters: [debug] }}
 """
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs the program otelcol")
+pytestmark = missing.needs("otelcol", is_there=PROGRAM is not None)
 
 
 class Otelcol:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
+from openai import _streaming as streaming
+from openai.types import chat
 
 from torvyn.protocol import Encoder, EndFrame, ErrorFrame, Finish, StartFrame, Usage
-
-streaming: Any = pytest.importorskip("openai._streaming")
-chat: Any = pytest.importorskip("openai.types.chat")
 
 
 def chunks(wire: bytes) -> list[Any]:

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 from test_frame_laws import CALLS, COUNTS, TEXTS, answers, texts_of
-
-pytest.importorskip("google.protobuf", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-
-from google.protobuf import descriptor_pb2
 
 from torvyn.errors import InvalidInput
 from torvyn.protocol import (
@@ -70,7 +68,7 @@ def logprobs(draw: st.DrawFn, depth: int = 0) -> dict[str, Any]:
 SCALARS = st.none() | st.booleans() | st.integers() | FLOATS | TEXTS
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=sample(10, full=40))
 @given(
     odds=st.lists(logprobs(), min_size=1, max_size=3).map(tuple),
     call=CALLS,
@@ -148,7 +146,6 @@ def test_a_meta_that_is_no_object_is_refused() -> None:
 
 
 def test_the_made_files_are_those_of_the_proto(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools", reason="nobody can tell: pip install grpcio-tools")
     out = tmp_path / "set"
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(PACKAGE), f"-o{out}", PROTO]
     subprocess.run(command, check=True, timeout=60)

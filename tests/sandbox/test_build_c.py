@@ -12,7 +12,6 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
-from toolchains import needs_zig
 from torvyn._native import WasmTools
 from torvyn.cli.app import group
 from torvyn.cli.templates.project_template import TEMPLATES
@@ -23,7 +22,7 @@ from torvyn.sandbox.build.project import GuestProject
 SOURCES = Path(__file__).parent / "c"
 PAGE_BYTES = 65536
 
-pytestmark = [needs_zig, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 Write = Callable[..., GuestProject]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from toolchains import needs_componentize_py
 from torvyn._native import WasmTools
 from torvyn.errors import TorvynError
 from torvyn.sandbox.build.build import build
@@ -107,7 +106,6 @@ def test_imports_inside_functions_are_seen(write: Write) -> None:
     assert imported_modules([guest.folder / "component.py"]) == {"torvyn", "base64"}
 
 
-@needs_componentize_py
 @pytest.mark.timeout(300)
 def test_the_same_file_becomes_a_component(write: Write) -> None:
     guest = write(ROUTER, "component:ByLength")

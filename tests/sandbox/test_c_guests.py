@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from toolchains import needs_zig
 from torvyn.contract import Component
 from torvyn.errors import Fatal, Internal, InvalidInput
 from torvyn.sandbox.build.build import build
@@ -19,7 +18,7 @@ from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
 SOURCES = Path(__file__).parent / "c"
 LARGE = "x" * 100_000
 
-pytestmark = [needs_zig, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 NewGuest = Callable[[str], Component]
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import torvyn
-from toolchains import needs_componentize_py, needs_zig
 from torvyn.errors import InvalidInput
 from torvyn.observe.metrics import flow_metrics
 from torvyn.sandbox.build.build import build
@@ -109,7 +108,6 @@ def run(component: Any, texts: list[Any], **policy: Any) -> tuple[torvyn.Flow, C
     return flow, sink
 
 
-@needs_zig
 def test_a_c_guest_takes_batches_in_order_and_every_copy_is_counted(guest: NewGuest) -> None:
     flow, sink = run(guest("counting"), TEXTS)
 
@@ -119,7 +117,6 @@ def test_a_c_guest_takes_batches_in_order_and_every_copy_is_counted(guest: NewGu
     assert sum(copies.values()) == 2 * len(TEXTS)
 
 
-@needs_zig
 def test_an_element_that_fails_inside_a_batch_fails_alone_with_its_own_message(
     guest: NewGuest, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,7 +127,6 @@ def test_an_element_that_fails_inside_a_batch_fails_alone_with_its_own_message(
     assert "rejected b" in caplog.text
 
 
-@needs_zig
 def test_elements_of_several_content_types_keep_their_types(guest: NewGuest) -> None:
     texts = [torvyn.Output(f"{at}", content_type=f"text/{at % 3}") for at in range(60)]
 
@@ -139,7 +135,6 @@ def test_elements_of_several_content_types_keep_their_types(guest: NewGuest) -> 
     assert len(sink.texts) == 60
 
 
-@needs_zig
 def test_a_guest_continues_with_the_state_of_another_one(guest: NewGuest) -> None:
     first = guest("counting")
     first.init("")
@@ -156,12 +151,11 @@ def test_a_guest_continues_with_the_state_of_another_one(guest: NewGuest) -> Non
     second.teardown()
 
 
-@needs_zig
 def test_a_guest_without_state_has_no_snapshot(guest: NewGuest) -> None:
     assert not hasattr(guest("picky"), "snapshot")
 
 
-@needs_componentize_py
+@pytest.mark.full
 def test_a_python_guest_gets_batches_with_attributes_and_keeps_its_state(guest: NewGuest) -> None:
     component = guest("batched", "python")
     flow = torvyn.Flow()
@@ -180,7 +174,7 @@ def test_a_python_guest_gets_batches_with_attributes_and_keeps_its_state(guest: 
     component.teardown()
 
 
-@needs_componentize_py
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("texts", "expected", "failed"),
     [
@@ -200,7 +194,6 @@ def test_every_result_of_a_python_guest_belongs_to_its_element(
     assert flow.statistics.nodes["guest"].failed == failed * 20
 
 
-@needs_zig
 def test_the_memory_of_a_guest_is_in_the_statistics_and_the_metrics(guest: NewGuest) -> None:
     flow, _ = run(guest("counting"), TEXTS)
 
@@ -218,7 +211,6 @@ def test_the_memory_of_a_guest_is_in_the_statistics_and_the_metrics(guest: NewGu
     assert [point.value for point in metric.points] == [node.guest_memory_bytes]
 
 
-@needs_zig
 def test_a_guest_that_is_gone_uses_no_memory(guest: NewGuest) -> None:
     made = guest("counting")
     made.init("")

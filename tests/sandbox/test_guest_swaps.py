@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 import torvyn
-from toolchains import needs_zig
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import guest_class
 
 COUNTING = Path(__file__).parent / "c" / "counting"
 
-pytestmark = [pytest.mark.timeout(180), needs_zig]
+pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,6 @@ to = "answers"
 
 @pytest.fixture(scope="session")
 def prober(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("ziglang", reason="NOT TESTED: guests in C, for want of ziglang")
     folder = tmp_path_factory.mktemp("prober") / "prober"
     shutil.copytree(Path(__file__).parent / "c" / "prober", folder)
     return Path(build(GuestProject("prober", folder, "c")).path)

@@ -64,9 +64,6 @@ def test_every_built_in_component_keeps_its_contract(target, options, tmp_path, 
         database.execute("CREATE TABLE elements AS SELECT 1 AS n UNION SELECT 2")
     options = dict(options)
     component = instantiate(ComponentRef("builtin", "part", target))
-    if target.endswith(":OpcUa"):
-        pytest.importorskip("asyncua", reason="needs asyncua: make test-deps")
-
     check(type(component), options.pop("config", ""), **options)
 
 

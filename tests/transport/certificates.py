@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
+import trustme
 
 
 class Files:

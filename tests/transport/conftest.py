@@ -14,7 +14,7 @@ import pytest
 from keyed_server import Keyed
 
 from coroutines import pytest_pyfunc_call  # noqa: F401
-from nats_server import NatsServer, ask, find_server
+from nats_server import NatsServer, ask
 
 _numbers = itertools.count()
 
@@ -22,16 +22,12 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
     """One broker for all tests; each has a name of its own there."""
-    if find_server() is None:
-        pytest.skip("NOT TESTED: sessions at a broker, for want of nats-server: make test-deps")
     yield from _started(tmp_path_factory.mktemp("broker"))
 
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[NatsServer]:
     """One that the test may stop and start."""
-    if find_server() is None:
-        pytest.skip("NOT TESTED: a broker that is away, for want of nats-server: make test-deps")
     yield from _started(tmp_path / "broker")
 
 

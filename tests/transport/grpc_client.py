@@ -6,15 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import grpc
 import pytest
 from live_server import PATIENCE_S, Served, served
-
-pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-pytest.importorskip("grpc_health", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-pytest.importorskip("grpc_reflection", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-pytest.importorskip("google.rpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-
-import grpc
 
 from torvyn.protocol.frames import DeltaFrame, Frame
 from torvyn.protocol.proto_decoder import frame_from_message

@@ -5,14 +5,10 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import pytest
-from live_server import PATIENCE_S
-
-pytest.importorskip("h2", reason="raw calls are not tested: pip install h2")
-
 import h2.config
 import h2.connection
 import h2.events
+from live_server import PATIENCE_S
 
 HEAD = {
     ":method": "POST",

@@ -17,7 +17,6 @@ from typing import Final
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
-sys.path.append(str(ROOT / "tests" / "docs"))
 
 from pages import PAGES, Block, blocks_of  # noqa: E402
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import missing
 import pytest
 from checked_files import Sources, examples, pages, snippets, templates, write
 from checkers import CHECKERS, Report, is_installed
@@ -43,7 +44,7 @@ def sources() -> Sources:
 def checker(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
     if not is_installed(name):
-        pytest.skip(f"NOT TESTED: types under {name}, which is not installed: run `make test-deps`")
+        missing.skip(name)
     return name
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+import missing
 
 import oci_tools
 from open_port import is_open
@@ -31,7 +31,7 @@ HTPASSWD = "plant:$2b$05$aW99RkruvrPMQJ09irMHrOsUXfNtVJPDE/LjKueFwhkh76BrtCaSy"
 
 def require(name: str) -> None:
     if PROGRAMS[name] is None:
-        pytest.skip(f"NOT TESTED against {name}, which is not installed: run `make test-deps`")
+        missing.skip(name)
 
 
 class RegistryServer:

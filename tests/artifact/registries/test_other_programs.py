@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import missing
 import pytest
 from registry_artifacts import add_artifact
 from registry_servers import require, running
@@ -29,8 +30,7 @@ COSIGN = ("--insecure-ignore-tlog=true", "--allow-http-registry", "--key")
 def run(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program = oci_tools.program(name)
     if program is None:
-        target = "test-cosign" if name == "cosign" else "test-deps"
-        pytest.skip(f"NOT TESTED: {name} is not installed: run `make {target}`")
+        missing.skip(name)
     environ = {"HOME": str(folder), "COSIGN_PASSWORD": "", "PATH": "/usr/bin:/bin"}
     return subprocess.run(
         [program, *arguments],
@@ -95,7 +95,7 @@ def test_skopeo_copies_an_artifact_to_another_registry(
 ) -> None:
     require("docker-registry")
     if shutil.which("skopeo") is None:
-        pytest.skip("NOT TESTED: skopeo is not installed: run `make test-deps`")
+        missing.skip("skopeo")
     digest = push(layout, f"{repository}:1.0")
     with running("docker-registry", tmp_path) as other:
         target = f"{other.host}/copied:1.0"

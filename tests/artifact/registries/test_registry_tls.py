@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from registry_servers import RegistryServer, require, running
-
-trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "token-streaming"
 NAME = "plant/gateway:1.0"

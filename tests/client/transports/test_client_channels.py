@@ -18,8 +18,6 @@ from torvyn.engine import Engine, Scripted, Service
 from torvyn.errors import Unavailable
 from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
 
-pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-
 WORDS = [f"{n} «é👩‍👧»\n" for n in range(12)]
 TEXT = "".join(WORDS)
 TRANSPORTS = ("websocket", "grpc")

@@ -13,8 +13,6 @@ from torvyn.client import AsyncClient
 from torvyn.engine import Request, Scripted
 from torvyn.errors import InvalidInput
 
-pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-
 FUNCTION = {"name": "now", "description": "The time", "parameters": {"type": "object"}}
 CALL = {"id": "c", "type": "function", "function": {"name": "now", "arguments": "{}"}}
 OPTIONS: dict[str, Any] = {

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from kubernetes_flows import FLOW, SERVED, Link, Objects
+from scale import sample
 
 EXISTING = '[cluster]\nnats = "nats://broker.example:4222"\n' + FLOW
 THREE = "[cluster]\nstream_replicas = 3\n" + FLOW
 # One that most clusters have, and the newest that the package knows.
-VERSIONS = ["1.28", "1.37"]
+VERSIONS = sample(["1.37"], full=["1.28", "1.37"])
 
 
 def named(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def variables(workload: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("manifest", [FLOW, EXISTING, THREE, SERVED], ids=range(4))
 def test_every_object_is_valid_by_the_schema(objects: Objects, manifest: str, version: str) -> None:
-    validate = pytest.importorskip("kubernetes_validate", reason="make test-deps").validate
+    from kubernetes_validate import validate
 
     for each in objects(manifest, "--namespace", "shop"):
         validate(each, version, strict=True)
@@ -41,7 +42,7 @@ def test_every_object_is_valid_by_the_schema(objects: Objects, manifest: str, ve
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_jobs_are_valid_by_the_schema(objects: Objects, version: str) -> None:
-    validate = pytest.importorskip("kubernetes_validate", reason="make test-deps").validate
+    from kubernetes_validate import validate
 
     for each in objects(FLOW, "--job", "night-1"):
         validate(each, version, strict=True)
@@ -83,7 +84,8 @@ def test_the_pod_of_a_flow_in_one_piece_names_no_segment(objects: Objects) -> No
 
 
 def test_a_mistake_is_found_by_the_schema(objects: Objects) -> None:
-    validation = pytest.importorskip("kubernetes_validate", reason="make test-deps")
+    import kubernetes_validate as validation
+
     wrong = named(objects(FLOW), "StatefulSet", "shop-main-totals")
     wrong["spec"]["template"]["spec"]["containers"][0]["imagee"] = "x"
 

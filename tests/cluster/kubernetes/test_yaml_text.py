@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn.cluster.kubernetes.yaml_text import render_documents
-
-yaml = pytest.importorskip("yaml", reason="needs PyYAML: make test-deps")
 
 TRICKY = ["", "no", "1e3", "12:30", "2026-11-16", "a: b", "- a", "# a", "a #b", "\n", "a\nb\n", "~"]
 texts = st.one_of(st.text(), st.sampled_from(TRICKY), st.from_regex(r"[\w./:$()\n -]*\n?"))

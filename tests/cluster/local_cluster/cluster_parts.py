@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
-import pytest
-
-from torvyn.cluster.local.broker import find_server
-from torvyn.errors import MissingError
+import missing
 
 LISTEN = "0A"
 """The state of a socket that accepts connections, in /proc/net/tcp."""
 
 
-def _has_server() -> bool:
-    try:
-        find_server()
-    except MissingError:
-        return False
-    return importlib.util.find_spec("nats") is not None
-
-
-needs_nats = pytest.mark.skipif(not _has_server(), reason="needs nats-server: make test-deps")
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs ray: make test-deps"
-)
+needs_ray = missing.needs_package("ray")
 
 
 def listening(pids: Iterable[int]) -> set[tuple[str, int]]:

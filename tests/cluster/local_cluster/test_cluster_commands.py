@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster_parts import needs_nats
 
 from torvyn.machine import local_cluster
 
@@ -20,7 +19,6 @@ def torvyn(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
-@needs_nats
 def test_the_output_of_up_can_be_evaluated_by_a_shell(folder: Path) -> None:
     up = f"{sys.executable} -m torvyn cluster up --no-ray -q"
     shell = f'eval "$({up})"; echo $TORVYN_CLUSTER__NATS'
@@ -31,7 +29,6 @@ def test_the_output_of_up_can_be_evaluated_by_a_shell(folder: Path) -> None:
     assert done.stderr == ""
 
 
-@needs_nats
 def test_status_shows_the_broker_and_its_streams(folder: Path) -> None:
     torvyn("cluster", "up", "--no-ray")
 
@@ -46,7 +43,6 @@ def test_status_shows_the_broker_and_its_streams(folder: Path) -> None:
     assert token.token not in text.stdout + json.dumps(fields)
 
 
-@needs_nats
 def test_status_fails_when_a_part_has_crashed(folder: Path) -> None:
     torvyn("cluster", "up", "--no-ray")
     broker = local_cluster.running_cluster().broker
@@ -59,7 +55,6 @@ def test_status_fails_when_a_part_has_crashed(folder: Path) -> None:
     assert "`torvyn cluster up` starts it again" in done.stderr
 
 
-@needs_nats
 def test_two_commands_at_once_start_one_broker(folder: Path) -> None:
     command = [sys.executable, "-m", "torvyn", "cluster", "up", "--no-ray", "--format", "json"]
 

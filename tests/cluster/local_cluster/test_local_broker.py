@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_parts import listening, needs_nats
+from cluster_parts import listening
 
 from torvyn.cluster.local import address
 from torvyn.cluster.local.lifecycle import bring_down, bring_up
@@ -21,7 +21,6 @@ from torvyn.cluster.local.status import read_status
 from torvyn.errors import ClusterError
 from torvyn.machine.local_cluster import Broker, read_state
 
-pytestmark = needs_nats
 ALONE = UpOptions(has_ray=False)
 
 Call = Callable[[Any], Coroutine[Any, Any, Any]]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import missing
 import pytest
 from cluster_project import ClusterProject
 
 from torvyn.cluster.ray.run_broker import RunBroker
 
-HAS_RAY = importlib.util.find_spec("ray") is not None
-needs_ray = pytest.mark.skipif(not HAS_RAY, reason="needs ray: make test-deps")
+needs_ray = missing.needs_package("ray")
 
 
 @pytest.fixture(scope="package")
@@ -27,8 +26,8 @@ def ray_client_port() -> int:
 @pytest.fixture(scope="package")
 def ray_address(ray_client_port: int) -> Iterator[str]:
     """The address of a cluster of one machine."""
-    if not HAS_RAY:
-        pytest.skip("needs ray: make test-deps")
+    if not missing.is_installed("ray"):
+        missing.skip("ray")
     from ray.cluster_utils import Cluster
 
     head = {
@@ -45,14 +44,13 @@ def ray_address(ray_client_port: int) -> Iterator[str]:
 @pytest.fixture
 def ray_client(ray_address: str, ray_client_port: int) -> str:
     """The address of that cluster, for commands on other machines."""
-    pytest.importorskip("grpc", reason="NOT TESTED: ray://, for want of grpcio")
     return f"ray://127.0.0.1:{ray_client_port}"
 
 
 @pytest.fixture
 def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a broker of the test's own."""
-    pytest.importorskip("ray", reason="NOT TESTED: flows on Ray, for want of ray")
+    pytest.importorskip("ray", reason=missing.why("ray"))
     broker = RunBroker(tmp_path_factory.mktemp("broker"))
     yield broker.url
     broker.stop()

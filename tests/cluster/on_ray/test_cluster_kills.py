@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import missing
 import pytest
 from benches.cluster import scenarios
-from benches.cluster.machines import Machines, machines, missing
+from benches.cluster.machines import Machines, machines
+from benches.cluster.machines import missing as lacking
 
 pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    reason = missing()
-    if reason is not None:
-        pytest.skip(f"NOT TESTED: kills of a cluster, which {reason}")
+    if lacking() is not None:
+        missing.skip("ray")
     with machines(tmp_path_factory.mktemp("broker")) as started:
         yield started
 

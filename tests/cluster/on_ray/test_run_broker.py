@@ -14,19 +14,10 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from torvyn.cluster.local.broker import find_server
 from torvyn.cluster.ray.run_broker import RunBroker, run_broker
-from torvyn.errors import ClusterError, MissingError
+from torvyn.errors import ClusterError
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def server() -> None:
-    try:
-        find_server()
-    except MissingError as error:
-        pytest.skip(f"NOT TESTED: {error.message}")
 
 
 @pytest.fixture

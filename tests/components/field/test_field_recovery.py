@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from scale import sample
 from waiting import eventually
 
 import torvyn
@@ -36,7 +37,7 @@ from = "log"
 to = "store"
 carrier = "{carrier}"
 """
-ROUNDS, LINES = 4, 400
+ROUNDS, LINES = sample(2, full=4), 400
 
 
 def stored(folder):

@@ -4,6 +4,8 @@ import json
 import threading
 
 import pytest
+from modbus_server import ModbusServer
+from pymodbus import FramerType
 from waiting import PATIENCE_S, eventually, pull_json
 
 import torvyn
@@ -14,10 +16,6 @@ from torvyn.components.network.modbus_device import group_registers, parse_regis
 from torvyn.components.network.poll_schedule import PollSchedule
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink, ScriptedSource
-
-pytest.importorskip("pymodbus", reason="needs pymodbus: pip install 'torvyn[modbus]'")
-from modbus_server import ModbusServer
-from pymodbus import FramerType
 
 INPUTS = [
     {"name": "celsius", "address": 0, "kind": "input", "scale": 0.1},

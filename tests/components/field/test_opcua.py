@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from opcua_server import OpcUaServer
 from waiting import eventually, find_free_port, pull, pull_json
 
 import torvyn
@@ -10,9 +11,6 @@ from torvyn import Unavailable
 from torvyn.components.builtin.source_opcua import OpcUa
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink
-
-pytest.importorskip("asyncua", reason="needs asyncua: pip install 'torvyn[opcua]'")
-from opcua_server import OpcUaServer
 
 NODES = {"celsius": "ns=2;s=celsius", "pump": "ns=2;s=pump"}
 

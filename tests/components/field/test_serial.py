@@ -16,8 +16,6 @@ from torvyn.components.builtin.source_serial import Serial as SerialSource
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 
-pytest.importorskip("serialx", reason="needs serialx: pip install 'torvyn[serial]'")
-
 
 class Device:
     """The other end of a port at a path, which can be unplugged."""

@@ -3,12 +3,11 @@
 import threading
 
 import pytest
+import trustme
 
 import torvyn
 from torvyn.components.builtin.sink_http import Http as HttpSink
 from torvyn.components.builtin.source_http import Http as HttpSource
-
-trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ import socket
 import subprocess
 import threading
 
-import pytest
+import missing
 
 MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 
-needs_mosquitto = pytest.mark.skipif(
-    MOSQUITTO is None, reason="mosquitto is not installed: `make test-deps` installs it"
-)
+needs_mosquitto = missing.needs("mosquitto", is_there=MOSQUITTO is not None)
 
 
 def free_port():

@@ -108,7 +108,8 @@ def answer_with_html(server):
 
 @pytest.fixture
 def authority(tmp_path):
-    trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
+    import trustme
+
     made = trustme.CA()
     made.cert_pem.write_to_path(tmp_path / "ca.pem")
     certificate = made.issue_cert("localhost")

@@ -8,13 +8,14 @@ import threading
 
 import pytest
 from mosquitto import needs_mosquitto
+from scale import sample
 
 import torvyn
 from torvyn.components.builtin.source_mqtt import Mqtt
 
 pytestmark = needs_mosquitto
 
-ROUNDS = 12
+ROUNDS = sample(3, full=12)
 MESSAGES = 3000
 
 # A flow whose sink has accepted an element when it is in the pipe, which outlives the process.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from followed_channel import FollowedChannel
+from registry_servers import require
+from registry_servers import running as running_registry
 
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.reference import Reference
@@ -19,11 +20,6 @@ from torvyn.edge.generations import Deployment
 from torvyn.edge.update.registry_source import push_channel
 from torvyn.edge.update.source import open_source
 from torvyn.errors import TorvynError
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "artifact" / "registries"))
-
-from registry_servers import require
-from registry_servers import running as running_registry
 
 
 @pytest.fixture(params=["docker-registry", "olareg"])
@@ -62,7 +58,7 @@ def test_a_deployment_follows_a_tag_of_a_registry(
 
 @pytest.mark.skipif(
     socket.gethostbyname(socket.gethostname()) != "127.0.0.1",
-    reason="NOT TESTED: a registry without TLS, because the name of this machine has an address",
+    reason="the name of this machine has no address of its own",
 )
 def test_a_registry_without_tls_on_another_machine_needs_a_flag(
     channel: FollowedChannel, repository: str

@@ -8,6 +8,7 @@ import pytest
 from flow_components import STAGES, Footer, Upper, blocks, upper_flow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 import torvyn
 from torvyn.components.builtin.filter_redact import Redact
@@ -98,7 +99,7 @@ def test_a_flow_that_knows_no_kinds_ends_where_the_kind_changes(where):
 
 
 @pytest.mark.parametrize("where", STAGES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=sample(10, full=20), deadline=None)
 @given(
     items=st.lists(
         st.tuples(

@@ -9,6 +9,7 @@ from flow_components import STAGES, AsyncFails, Fails, Footer, Upper, blocks, up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from observed_engines import Endless, nothing_runs, wait_until
+from scale import sample
 
 import torvyn
 from torvyn.components.builtin.aggregator_sentence import Sentence
@@ -55,7 +56,7 @@ def test_an_answer_through_a_flow_is_what_the_flow_makes_of_it(where, way):
     assert deltas[-1].usage.completion_tokens == len(TEXT.split())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=sample(10, full=30), deadline=None)
 @given(
     tokens=st.lists(st.text("ab. \n!", min_size=1, max_size=4), max_size=40),
     step=st.integers(1, 7),

@@ -9,6 +9,7 @@ import pytest
 from flow_components import AsyncUpper, blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 import torvyn
 from torvyn.engine import Delta, Scripted
@@ -76,7 +77,7 @@ def answered(engine: Scripted, through: Any, options: Any, *, is_pushed: bool) -
 
 
 @pytest.mark.parametrize("flow", FLOWS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=sample(15, full=60))
 @given(tokens=TOKENS, options=OPTIONS, fail_at=st.none() | st.integers(0, 5))
 def test_pushed_and_pulled_are_the_same(flow: str, tokens: Any, options: Any, fail_at: Any) -> None:
     engine = Scripted(tokens, fail_at=fail_at)

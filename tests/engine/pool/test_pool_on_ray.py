@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import missing
 import pytest
 from pool_servers import member_of
 
@@ -17,7 +18,7 @@ from torvyn.engine.pool.engine import Pool
 from torvyn.errors import InvalidInput, TorvynError
 from torvyn.machine.fault_signals import kept_fault_handlers
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: members on Ray are NOT tested")
+ray = pytest.importorskip("ray", reason=missing.why("ray"))
 TEXT = " ".join(f"m0w{at}" for at in range(8))
 MEMBER = {"engine": "scripted", "text": TEXT, "delay": "10ms"}
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import missing
 import pytest
 from benches.edge import broker, scenarios
 from benches.edge.gateway_process import Peer
@@ -20,9 +21,8 @@ import torvyn
 
 @pytest.fixture(scope="module")
 def gateway() -> Peer:
-    reason = torvyn_gateway.missing() or (None if broker.program() else broker.INSTALL)
-    if reason is not None:
-        pytest.skip(reason)
+    if torvyn_gateway.missing() or not broker.program():
+        missing.skip("mosquitto")
     return torvyn_gateway.peer(torvyn_gateway.DISK)
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from toolchains import needs_zig
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import GuestComponent, guest_class
 
-pytestmark = [needs_zig, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 Flows = Callable[..., torvyn.Flow]
 

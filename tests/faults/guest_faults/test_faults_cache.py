@@ -109,7 +109,7 @@ def a_key_that_others_read(cache: Path) -> None:
 
 def a_key_of_somebody_else(cache: Path) -> None:
     if os.geteuid() != 0:
-        pytest.skip("NOT TESTED: only root can give a file away")
+        pytest.skip("only root can give a file away")
     compiled(cache)
     os.chown(cache / "key", 12345, 12345)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from toolchains import needs_componentize_py
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import guest_class
 
-pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(400)]
 
 SOURCE = """
 import torvyn

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 import torvyn
-from toolchains import needs_componentize_py
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import guest_class
 from torvyn.sandbox.guest import deep_json
 
-pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 SOURCE = """
 import json
@@ -62,6 +61,7 @@ def count(tmp_path_factory: pytest.TempPathFactory) -> type:
     return guest_class(build(GuestProject("count", folder, "python")).path, "count", folder / "own")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", DEEP)
 def test_the_state_is_kept(count: type, what: str) -> None:
     flow = torvyn.Flow(["a", what, "b"], on_error="skip")
@@ -73,6 +73,7 @@ def test_the_state_is_kept(count: type, what: str) -> None:
     assert (health.traps, health.state_lost) == (0, 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", FITTING)
 def test_what_is_nested_900_levels_deep_is_read_and_written(count: type, what: str) -> None:
     flow = torvyn.Flow([what])
@@ -95,6 +96,7 @@ def test_brackets_in_strings_are_no_levels(text: str, expected: int) -> None:
     assert deep_json.depth(text) == expected
 
 
+@pytest.mark.full
 def test_names_of_hosts_are_encoded(count: type) -> None:
     flow = torvyn.Flow(["name"])
     flow.add("count", count()).connect("source", "count")

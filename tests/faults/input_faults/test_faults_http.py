@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import hostile_http
 import pytest
+from live_server import served
 
 from torvyn.engine import Scripted
-
-sys.path.append(str(Path(__file__).parents[2] / "transport"))
-from live_server import served
 
 MORE_MIB = 32 * 2
 """Twice what must hold, in a process that runs all the other tests as well."""

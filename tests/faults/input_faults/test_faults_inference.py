@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-import pytest
 from benches.reliability.cases import inference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import sample
 
 from torvyn.components.builtin.aggregator_sentence import Sentence
 from torvyn.engine import Scripted
@@ -26,12 +26,11 @@ def test_the_engine_hears_at_once_that_its_reader_has_left():
 
 
 def test_no_answer_is_cut_in_silence():
-    pytest.importorskip("aiohttp")
 
     assert inference.truncations(5).value == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sample(15, full=60), deadline=None)
 @given(cuts=st.sets(st.integers(1, 24)), step=st.integers(1, 6), is_async=st.booleans())
 def test_a_blocked_word_never_leaks_however_it_is_split(cuts, step, is_async):
     text = f"It is {inference.WORD} to say."
@@ -44,7 +43,7 @@ def test_a_blocked_word_never_leaks_however_it_is_split(cuts, step, is_async):
     assert answer.finish_reason == "content_filter"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sample(10, full=40), deadline=None)
 @given(size=st.integers(1, 7))
 def test_controls_in_tokens_come_out_as_they_went_in(size):
     engine = Scripted(EVIL, token_bytes=size)

@@ -63,7 +63,8 @@ def test_drop_newest_keeps_the_oldest(run):
     assert ran.statistics.live == 0
 
 
-def test_error_fails_the_flow_when_the_queue_is_full(run):
+def test_error_fails_the_flow_when_the_queue_is_full(run, monkeypatch):
+    monkeypatch.setenv("TORVYN_RUNTIME__DRAIN_TIMEOUT", "50ms")
     flow = edge_flow(CountingSource(100), StallingSink(), queue_depth=DEPTH, backpressure="error")
 
     with pytest.raises(FlowError, match="from `source:output` to `sink` is full") as caught:

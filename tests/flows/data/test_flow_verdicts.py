@@ -109,7 +109,8 @@ def test_memory_of_held_elements_is_charged_to_the_filter_that_holds_them(run):
         assert flow.statistics.live == 0
 
 
-def test_memory_that_waits_in_queues_is_charged_to_the_node_that_made_it(run):
+def test_memory_that_waits_in_queues_is_charged_to_the_node_that_made_it(run, monkeypatch):
+    monkeypatch.setenv("TORVYN_RUNTIME__DRAIN_TIMEOUT", "50ms")
     flow = torvyn.Flow(queue_depth=64)
     flow.add("source", ScriptedSource(["x" * 100] * 50), max_memory_bytes=1000)
     flow.add("sink", StallingSink(after=0))

@@ -28,7 +28,7 @@ def by_hand(coroutine):
 
 
 def on_trio(coroutine):
-    trio = pytest.importorskip("trio")
+    import trio
 
     async def main():
         await coroutine
@@ -94,7 +94,7 @@ def test_what_fails_inside_a_loop_of_trios_own_is_an_ordinary_failure():
 
 @pytest.mark.parametrize("name", ["sleep", "Event", "open_nursery"])
 def test_trio_itself_is_recognised(name):
-    trio = pytest.importorskip("trio")
+    import trio
 
     async def process(element):
         if name == "sleep":

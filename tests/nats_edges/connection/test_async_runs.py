@@ -10,9 +10,7 @@ from nats_parts import Collected, chain, part, texts
 from test_stored_ends import numbers_before_an_outage
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
-
-pytestmark = needs_nats_server
+from nats_server import NatsServer
 
 LONGEST_PAUSE_S = 1.0
 """Far below what a wait for the broker takes, and above what a busy machine does."""

@@ -16,10 +16,8 @@ import pytest
 from nats_parts import Collected, chain, part, run_parts, texts, wait_until
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
-
-pytestmark = needs_nats_server
 
 
 @pytest.fixture

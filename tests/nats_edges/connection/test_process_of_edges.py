@@ -10,11 +10,10 @@ from nats_parts import Collected, chain, check_account, sums, texts, wait_until
 from nats_parts import Sum as Sums
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.reactor.carriers.nats.input_edge import InputEdge
 from torvyn.reactor.carriers.nats.output_edge import OutputEdge
 
-pytestmark = needs_nats_server
 CHILD_S = 30.0
 
 

@@ -11,10 +11,9 @@ import pytest
 from nats_parts import Collected, chain, check_account, part, sums, texts
 from nats_parts import Sum as Sums
 
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
 
-pytestmark = needs_nats_server
 Secured = Callable[..., NatsServer]
 
 
@@ -59,7 +58,8 @@ def test_a_password_with_odd_characters(secured: Secured) -> None:
 
 
 def test_a_certificate(secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
+    import trustme
+
     authority = trustme.CA()
     made = authority.issue_cert("127.0.0.1")
     key, chain_file, trusted = (str(tmp_path / name) for name in ("key", "chain", "trusted"))

@@ -11,16 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from nats_server import needs_nats_server
+from scale import sample
 
 PROGRAM = Path(__file__).with_name("nats_graph_runs.py")
 FIRST = int(os.environ.get("RANDOM_GRAPHS_FIRST", "0"))
-COUNT = int(os.environ.get("RANDOM_GRAPHS", "8"))
-STEP = 4
+COUNT = int(os.environ.get("RANDOM_GRAPHS", sample(2, full=16)))
+STEP = sample(1, full=4)
 
 
-@needs_nats_server
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, STEP))
 def test_a_random_flow_gives_what_one_process_in_memory_gives(tmp_path: Path, first: int) -> None:

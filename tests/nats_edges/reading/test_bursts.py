@@ -7,7 +7,7 @@ import json
 from nats_parts import Collected, check_account, part
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.jetstream.requests import ask
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 
@@ -23,7 +23,6 @@ def rows() -> list[str]:
     return [json.dumps({"key": f"k{at % KEYS}", "at": at}) for at in range(KEYS * EACH)]
 
 
-@needs_nats_server
 def test_a_burst_of_messages_needs_one_consumer(server: NatsServer) -> None:
     """A reader that loses one of them makes its consumer anew, which shows on the server."""
     sink = Collected()

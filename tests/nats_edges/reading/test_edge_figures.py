@@ -11,7 +11,7 @@ import pytest
 from nats_parts import Collected, chain, check_account, part, texts, wait_until
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.cli.supervision.top_table import render_flow
 from torvyn.components.connection import ConnectionState
 from torvyn.reactor.health import HealthCheck, HealthState
@@ -24,7 +24,6 @@ def stored(flow: torvyn.Flow) -> BrokerStatistics:
     return found
 
 
-@needs_nats_server
 def test_what_expires_before_it_is_read_is_counted_as_dropped(server: NatsServer) -> None:
     sink = Collected()
 
@@ -46,7 +45,6 @@ def test_what_expires_before_it_is_read_is_counted_as_dropped(server: NatsServer
     check_account(reader)
 
 
-@needs_nats_server
 def test_what_has_expired_is_logged_once(
     server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -66,7 +64,6 @@ def test_what_has_expired_is_logged_once(
     assert caplog.text.count("older than") == 1
 
 
-@needs_nats_server
 def test_one_process_counts_what_expired_as_well(server: NatsServer) -> None:
     sink = Collected()
     sink.gate.clear()
@@ -88,7 +85,6 @@ def test_one_process_counts_what_expired_as_well(server: NatsServer) -> None:
     check_account(flow)
 
 
-@needs_nats_server
 def test_the_statistics_say_what_waits_on_the_broker(server: NatsServer) -> None:
     flow = chain(("a", texts(100)), ("b", Collected()))
     writer, reader = part(flow, "a"), part(flow, "b")
@@ -100,7 +96,6 @@ def test_the_statistics_say_what_waits_on_the_broker(server: NatsServer) -> None
     assert stored(reader).messages == 0
 
 
-@needs_nats_server
 def test_top_shows_what_waits_on_the_broker(server: NatsServer) -> None:
     flow = part(chain(("a", texts(100)), ("b", Collected())), "a")
     flow.run()
@@ -117,7 +112,6 @@ def test_top_shows_what_waits_on_the_broker(server: NatsServer) -> None:
     assert row.split()[3] == str(stored(flow).messages)
 
 
-@needs_nats_server
 def test_a_lost_broker_is_a_lost_connection(server: NatsServer) -> None:
     sink = Collected()
     flow = chain(("a", texts(10)), ("b", sink))

@@ -9,7 +9,7 @@ import pytest
 from nats_parts import Collected, chain, check_account, part, texts, wait_until
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
 from torvyn.reactor.carriers.nats import nats_committer
 from torvyn.reactor.statistics import EdgeStatistics
@@ -57,7 +57,6 @@ def account(edge: EdgeStatistics) -> tuple[int, int, int]:
     return edge.entered, edge.taken, edge.dropped
 
 
-@needs_nats_server
 def test_they_are_counted_when_a_later_start_is_read(server: NatsServer) -> None:
     sink = Collected()
     assert account(read(texts(10), sink)) == (10, 10, 0)
@@ -70,7 +69,6 @@ def test_they_are_counted_when_a_later_start_is_read(server: NatsServer) -> None
     assert account(read(texts(5), sink)) == (5, 5, 0)
 
 
-@needs_nats_server
 def test_they_are_counted_by_a_reader_that_has_read_nothing_yet(server: NatsServer) -> None:
     stopped_writer(100)
     time.sleep(EXPIRED_S)
@@ -78,7 +76,6 @@ def test_they_are_counted_by_a_reader_that_has_read_nothing_yet(server: NatsServ
     assert account(read([], Collected())) == (100, 0, 100)
 
 
-@needs_nats_server
 def test_a_run_whose_end_has_expired_too_is_counted(server: NatsServer) -> None:
     part(chain(("a", texts(40)), ("b", Collected()), max_age_s=MAX_AGE_S), "a").run()
     time.sleep(EXPIRED_S)
@@ -86,7 +83,6 @@ def test_a_run_whose_end_has_expired_too_is_counted(server: NatsServer) -> None:
     assert account(read(texts(20), Collected())) == (60, 20, 40)
 
 
-@needs_nats_server
 def test_a_reader_that_was_told_to_forget_counts_nothing(server: NatsServer) -> None:
     stopped_writer(100)
     time.sleep(EXPIRED_S)
@@ -99,7 +95,6 @@ def test_a_reader_that_was_told_to_forget_counts_nothing(server: NatsServer) -> 
     assert account(reader.statistics.edges[0]) == (20, 20, 0)
 
 
-@needs_nats_server
 def test_what_a_writer_that_was_killed_has_saved_is_counted(
     server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +111,6 @@ def test_what_a_writer_that_was_killed_has_saved_is_counted(
         killed.wait(30)
 
 
-@needs_nats_server
 def test_one_process_counts_what_an_earlier_one_has_sent(server: NatsServer) -> None:
     stopped_writer(100)
     time.sleep(EXPIRED_S)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import missing
 import pytest
 from nats_parts import Collected, Sum, chain, part, run_parts, sums, texts
 
@@ -19,7 +20,7 @@ from nats_server import NatsServer
 from torvyn.errors import FlowError
 
 PROGRAM = os.environ.get("NATS_SERVER_2_9")
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs NATS_SERVER_2_9")
+pytestmark = missing.needs("nats-server 2.9", is_there=PROGRAM is not None)
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from nats_parts import Collected, chain, check_account, part, wait_until
 
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.jetstream import BrokerUnavailable, Message, Streams, StreamSpec
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.names import EdgeNames
 from torvyn.reactor.carriers.nats.purger import Purger
 
-pytestmark = [needs_nats_server, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 
 class FailingPurges:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nats_parts import Collected, Sum, chain, check_account, part, run_parts, texts
 
 import torvyn
-from nats_server import NatsServer, needs_nats_server
+from nats_server import NatsServer
 from torvyn.errors import FlowError
 from torvyn.reactor.carriers.nats import nats_committer
 from torvyn.reactor.carriers.nats.batch_ids import BatchId
@@ -50,7 +50,6 @@ class Count(torvyn.Processor):
         self.count = state
 
 
-@needs_nats_server
 def test_the_end_of_another_run_does_not_end_a_run_with_a_name(server: NatsServer) -> None:
     sink = Collected()
     flow = chain(("a", texts(50)), ("b", sink))
@@ -62,7 +61,6 @@ def test_the_end_of_another_run_does_not_end_a_run_with_a_name(server: NatsServe
     check_account(reader)
 
 
-@needs_nats_server
 def test_without_names_each_run_of_a_reader_takes_one_run_of_the_writer(
     server: NatsServer,
 ) -> None:
@@ -75,7 +73,6 @@ def test_without_names_each_run_of_a_reader_takes_one_run_of_the_writer(
         assert sink.texts == texts(50) * number
 
 
-@needs_nats_server
 @pytest.mark.timeout(60)
 def test_a_writer_that_is_a_run_ahead_has_its_end_counted_in_the_next_run(
     server: NatsServer,
@@ -92,7 +89,6 @@ def test_a_writer_that_is_a_run_ahead_has_its_end_counted_in_the_next_run(
     assert len(sink.texts) == 160
 
 
-@needs_nats_server
 @pytest.mark.timeout(60)
 def test_two_writers_end_on_an_edge_that_holds_one_message(server: NatsServer) -> None:
     sink = Collected()
@@ -102,7 +98,6 @@ def test_two_writers_end_on_an_edge_that_holds_one_message(server: NatsServer) -
     assert len(sink.texts) == 80
 
 
-@needs_nats_server
 def test_a_flow_in_one_process_ends_with_its_own_run(server: NatsServer) -> None:
     sink = Collected()
     flow = chain(("a", texts(50)), ("sum", Sum()), ("b", sink))
@@ -148,7 +143,6 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_committer, "CHECK_S", 0.2)
 
 
-@needs_nats_server
 @pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_run_with_a_name_behind_a_writer_without_one_is_refused(
@@ -172,7 +166,6 @@ def test_a_run_with_a_name_behind_a_writer_without_one_is_refused(
     assert sink.texts == texts(50)
 
 
-@needs_nats_server
 @pytest.mark.usefixtures("short_patience")
 def test_ends_that_earlier_runs_without_a_name_have_used_are_no_reason(
     server: NatsServer,
@@ -187,7 +180,6 @@ def test_ends_that_earlier_runs_without_a_name_have_used_are_no_reason(
     assert sink.texts == texts(50) * 2
 
 
-@needs_nats_server
 @pytest.mark.usefixtures("short_patience")
 def test_a_writer_that_was_started_with_the_name_meanwhile_is_waited_for(
     server: NatsServer,

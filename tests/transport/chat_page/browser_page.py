@@ -9,23 +9,20 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import missing
 import pytest
 from asgi_client import Gated
 from live_server import wait_for
 
 from torvyn.engine import Request, Step
 
-api = pytest.importorskip(
-    "playwright.sync_api", reason="the page is not tested in a browser: make test-deps"
-)
+api = pytest.importorskip("playwright.sync_api", reason=missing.why("playwright"))
 
 PATIENCE_MS = 10_000
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 if CHROMIUM is None:
-    pytest.skip(
-        "the page is not tested in a browser: install Debian's chromium", allow_module_level=True
-    )
+    missing.skip("chromium", whole_module=True)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from browser_page import Told, answer, ask, shown, visit
 from cuttable_connection import cable_to
 from live_server import PATIENCE_S, served, wait_for
@@ -30,7 +29,8 @@ PLACE = "/tools/chat"
 @contextmanager
 def mounted() -> Iterator[str]:
     """The address of the application under a path of another one, on uvicorn."""
-    uvicorn = pytest.importorskip("uvicorn", reason="mounting is not tested: pip install uvicorn")
+    import uvicorn
+
     inner = app({"chat": Service("chat", Scripted("here I am"))}, ServerSettings())
 
     async def outer(scope: Any, receive: Any, send: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import missing
 import node_clients
 import pytest
 from live_server import Served, served, wait_for
@@ -14,7 +15,7 @@ from live_server import Served, served, wait_for
 from torvyn.engine import Scripted, Service
 from torvyn.protocol import ToolCall
 
-pytestmark = pytest.mark.skipif(not node_clients.are_there(), reason=node_clients.WHY)
+pytestmark = missing.needs("clients from npm", is_there=node_clients.are_there())
 
 TEXT = 'Grüße, "Welt"! 🎉\u2028 a\nb'
 LONG = "Wörter, one after the other. " * 4000

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
+import httpx_sse
+import missing
+import openai
 import pytest
 from live_server import Served, served, wait_for
 
@@ -19,11 +22,6 @@ from torvyn.engine import open as open_engine
 from torvyn.errors import Unavailable
 from torvyn.protocol import ToolCall
 from torvyn.transport.access.key_file import edit
-
-WHY = "real clients are not tested: run `make test-deps`"
-openai = pytest.importorskip("openai", reason=WHY)
-httpx = pytest.importorskip("httpx", reason=WHY)
-httpx_sse = pytest.importorskip("httpx_sse", reason=WHY)
 
 TEXT = 'Grüße, "Welt"! 🎉 a\nb'
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
@@ -237,7 +235,7 @@ def test_openais_client_shows_its_key(tmp_path: Path) -> None:
             ask()
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+@missing.needs_program("curl")
 @pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
 def test_curl_over_both_versions_of_http(server: Served, version: str) -> None:
     asked = '{"flow": "two", "prompt": "Hi"}'

@@ -101,7 +101,6 @@ def test_a_stream_of_another_tenant_is_unknown(keyed: Any) -> None:
 
 
 def test_calls_are_answered_over_tls(tmp_path: Path) -> None:
-    pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
     from certificates import Files
 
     files = Files(tmp_path)

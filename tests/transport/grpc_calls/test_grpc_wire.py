@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import shutil
 import ssl
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import missing
 import pytest
 from grpc_client import HI, answering, calling, generate, grpc, serving_calls, text_of
 from live_server import PATIENCE_S, Served, served, wait_for
@@ -168,7 +168,6 @@ def test_grpc_over_http_1_is_refused() -> None:
 
 
 def test_one_port_with_tls_chooses_by_alpn(tmp_path: Path) -> None:
-    pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
     from certificates import Files
 
     files = Files(tmp_path)
@@ -203,7 +202,7 @@ def test_without_the_packages_a_call_is_told_what_to_install() -> None:
     assert "grpcio-reflection" in done.stdout
 
 
-@pytest.mark.skipif(shutil.which("grpcurl") is None, reason="grpcurl is not installed")
+@missing.needs_program("grpcurl")
 def test_grpcurl_finds_and_calls_the_service() -> None:
     with answering(Scripted("Hello")) as (server, _):
         words = ["grpcurl", "-plaintext", "-d", '{"prompt": "Hi"}', server.grpc]

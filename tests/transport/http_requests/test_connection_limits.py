@@ -101,7 +101,8 @@ def test_a_caller_with_a_key_keeps_its_connection_in_a_crowd(
 def test_a_websocket_with_a_key_stays_open_in_a_crowd(
     keyed_settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    client = pytest.importorskip("websockets.sync.client", reason="pip install websockets")
+    from websockets.sync import client
+
     headers = {"Authorization": f"Bearer {(tmp_path / 'key').read_text()}"}
     with served(Scripted("a"), **keyed_settings) as server:
         address = f"ws://127.0.0.1:{server.port}/v1/ws"

@@ -6,10 +6,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("h2", reason="mutants are not tested: pip install h2 websockets")
-pytest.importorskip("websockets", reason="mutants are not tested: pip install h2 websockets")
-
 from benches.conformance.__main__ import mutants
 
 

@@ -22,8 +22,6 @@ from torvyn.transport import app
 from torvyn.transport.public_error import public_error, without_addresses
 from torvyn.v1 import inference_pb2 as pb
 
-pytest.importorskip("aiohttp", reason='NOT TESTED: pip install "torvyn[openai]"')
-
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 SECRETS = re.compile(
     r"127\.0\.0\.1|localhost|10\.1\.2\.3|[\w\]]:\d{4,5}\b|Traceback|httpx|aiohttp|ReadError|/srv/"

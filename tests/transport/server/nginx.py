@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+import missing
 from live_server import PATIENCE_S
 
 from open_port import is_open
@@ -20,9 +20,8 @@ SHIPPED = (Path(__file__).parents[3] / "deploy" / "nginx.conf").read_text()
 PLAIN = "server { listen 80; location / { proxy_pass http://127.0.0.1:8080; } }"
 """What somebody writes who knows nothing of streams."""
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-needs_nginx = pytest.mark.skipif(
-    NGINX is None or shutil.which("openssl") is None,
-    reason="NOT TESTED: a server behind nginx, for want of nginx or openssl: run `make test-deps`",
+needs_nginx = missing.needs(
+    "nginx", is_there=NGINX is not None and shutil.which("openssl") is not None
 )
 _MAIN = """
 daemon off;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import socket
 import subprocess
@@ -16,8 +15,7 @@ from typing import Any
 
 import pytest
 from live_server import PATIENCE_S, ask, wait_for
-
-websockets = pytest.importorskip("websockets.sync.client", reason="pip install websockets")
+from websockets.sync import client as websockets
 
 PROGRAM = """
 from torvyn.engine import Scripted, Service
@@ -68,8 +66,6 @@ def hosted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hosted]:
     name: str = request.param
-    if importlib.util.find_spec(name) is None:
-        pytest.skip(f"NOT TESTED: the application under {name}: run `make test-deps`")
     folder: Path = tmp_path_factory.mktemp(name)
     (folder / "program.py").write_text(PROGRAM)
     with socket.create_server(("127.0.0.1", 0)) as free:

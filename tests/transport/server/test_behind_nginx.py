@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import shutil
 import ssl
 import subprocess
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import missing
 import pytest
 from aiohttp import web
 from asgi_client import Gated
@@ -88,7 +88,7 @@ def test_a_chunk_reaches_the_client_before_the_next_is_made(tmp_path: Path, site
     assert b'"type":"end"' in rest
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="NOT TESTED: there is no curl")
+@missing.needs_program("curl")
 def test_chunks_are_not_delayed_over_http_2_either(tmp_path: Path) -> None:
     with behind(tmp_path) as before:
         url = f"https://127.0.0.1:{before.ports.tls}/v1/streams"

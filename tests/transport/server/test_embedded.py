@@ -11,19 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import fastapi
+import httpx
+import openai
 import pytest
+import uvicorn
 from asgi_client import Endless, Gated
 from live_server import PATIENCE_S, wait_for
 
 from torvyn.engine import Scripted, Service
 from torvyn.errors import Unavailable
 from torvyn.transport import Application, ServerSettings, app
-
-WHY = "NOT TESTED: mounting in FastAPI, for want of {}: run `make test-deps`"
-fastapi = pytest.importorskip("fastapi", reason=WHY.format("fastapi"))
-uvicorn = pytest.importorskip("uvicorn", reason=WHY.format("uvicorn"))
-httpx = pytest.importorskip("httpx", reason=WHY.format("httpx"))
-openai = pytest.importorskip("openai", reason=WHY.format("openai"))
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fastapi-embed" / "main.py"
 PROMPT_BODY = {"prompt": "Hi"}

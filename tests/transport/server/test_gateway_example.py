@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 from serve_process import serving
 
 from torvyn.transport.access.key_file import edit
 
-openai = pytest.importorskip("openai", reason="the gateway is not tested: run `make test-deps`")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "gateway"
 MESSAGES: Any = [{"role": "user", "content": "Who can help me?"}]
 

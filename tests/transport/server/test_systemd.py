@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import missing
 import pytest
 from serve_process import MANIFEST, serving
 
@@ -21,10 +21,7 @@ from torvyn.machine.systemd_notify import notify, watchdog_interval_s
 
 UNIT = (Path(__file__).parents[3] / "deploy" / "torvyn.service").read_text()
 BINARY = "/opt/torvyn/bin/torvyn"
-needs_analyze = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None,
-    reason="NOT TESTED: the unit for systemd, for want of systemd-analyze",
-)
+needs_analyze = missing.needs_program("systemd-analyze")
 
 
 @contextmanager
@@ -69,20 +66,20 @@ def test_a_watched_server_reports_that_its_loop_runs(
 
 
 @pytest.mark.parametrize(
-    ("timeout_us", "pid", "interval_s"),
+    ("timeout_us", "process", "interval_s"),
     [
         ("60000000", "", 30.0),
-        ("60000000", str(os.getpid()), 30.0),
+        ("60000000", "this", 30.0),
         ("60000000", "1", None),
         ("0", "", None),
         ("soon", "", None),
     ],
 )
 def test_the_watchdog_is_fed_twice_per_timeout_if_it_watches_this_process(
-    monkeypatch: pytest.MonkeyPatch, timeout_us: str, pid: str, interval_s: float | None
+    monkeypatch: pytest.MonkeyPatch, timeout_us: str, process: str, interval_s: float | None
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", timeout_us)
-    monkeypatch.setenv("WATCHDOG_PID", pid)
+    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()) if process == "this" else process)
 
     assert watchdog_interval_s() == interval_s
 

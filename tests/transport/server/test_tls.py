@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
+import missing
 import pytest
 from certificates import Files
 from live_server import served
@@ -17,9 +19,6 @@ from torvyn.engine import Scripted
 from torvyn.errors import TorvynError
 from torvyn.transport import ServerSettings
 from torvyn.transport.listener import tls
-
-trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
-httpx = pytest.importorskip("httpx", reason="TLS is not tested: pip install 'httpx[http2]'")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def test_a_websocket_is_served_over_tls(files: Files) -> None:
         assert text_of(client.hear_until("end")) == "one two three"
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not tested: it is not there")
+@missing.needs_program("curl")
 def test_curl_agrees_on_http_2_and_on_a_version_of_tls(files: Files) -> None:
     with served(Scripted("one two"), **files.settings) as server:
         shown = "%{http_version} %{ssl_verify_result}"

@@ -164,9 +164,10 @@ def ask_with_key(port: int, key: str) -> int:
 
 
 def test_workers_share_the_port_of_grpc(tmp_path: Path) -> None:
-    grpc = pytest.importorskip("grpc", reason="pip install grpcio")
-    health = pytest.importorskip("grpc_health.v1.health_pb2")
-    stubs = pytest.importorskip("grpc_health.v1.health_pb2_grpc")
+    import grpc
+    from grpc_health.v1 import health_pb2 as health
+    from grpc_health.v1 import health_pb2_grpc as stubs
+
     (tmp_path / "Torvyn.toml").write_text(MANIFEST)
     with (
         serving(tmp_path, *OPTIONS, "--grpc-port", "0") as (process, _),

@@ -10,13 +10,10 @@ import pytest
 from asgi_client import Endless, Gated
 from live_server import Served, served, wait_for
 from watched_engines import CEILING_S
-
-from torvyn.engine import Scripted, Service
-
-pytest.importorskip("websockets", reason="WebSockets are not tested: pip install websockets")
-
 from websocket_client import START, speaking, text_of
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from torvyn.engine import Scripted, Service
 
 
 def put(server: Served, engine: Gated, *tokens: str | None) -> None:

@@ -8,15 +8,12 @@ import pytest
 from waiting import PATIENCE_S, eventually, pull
 
 import torvyn
-from nats_server import add_stream, ask, needs_nats_server, publish, stored, texts
+from nats_server import add_stream, ask, publish, stored, texts
 from torvyn import Element, InvalidInput
 from torvyn.components.builtin.sink_nats import Nats as NatsSink
 from torvyn.contract import Context
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
-
-pytest.importorskip("nats", reason="needs nats-py: pip install 'torvyn[nats]'")
-pytestmark = needs_nats_server
 
 
 @pytest.mark.parametrize("subject", ["", "a.*", "a.>", "a b", "a..b", "a.{}", "a.{b"])

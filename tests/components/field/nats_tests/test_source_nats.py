@@ -11,15 +11,12 @@ import pytest
 from waiting import eventually, pull
 
 import torvyn
-from nats_server import add_stream, ask, needs_nats_server, pending, publish, texts
+from nats_server import add_stream, ask, pending, publish, texts
 from torvyn import Element, Unavailable
 from torvyn.components.builtin.sink_nats import Nats as NatsSink
 from torvyn.components.builtin.source_nats import Nats as NatsSource
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink
-
-pytest.importorskip("nats", reason="needs nats-py: pip install 'torvyn[nats]'")
-pytestmark = needs_nats_server
 
 
 def test_messages_of_a_subject_arrive_with_their_subject_and_headers(source, server):
@@ -137,7 +134,8 @@ def test_a_rejected_password_is_the_reason(running, start_server):
 
 
 def test_a_server_with_a_certificate_is_checked(running, start_server, tmp_path):
-    trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
+    import trustme
+
     authority, key = trustme.CA(), str(tmp_path / "key")
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(key)
     authority.cert_pem.write_to_path(tmp_path / "good")

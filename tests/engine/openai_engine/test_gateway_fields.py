@@ -9,6 +9,8 @@ import asyncio
 import json
 from typing import Any
 
+import httpx
+import openai
 import pytest
 from local_model import needs_model
 
@@ -19,10 +21,6 @@ from torvyn.engine.nodes.source_openai import OpenAISource
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import InvalidInput
 from torvyn.transport import app
-
-WHY = "the gateway is not tested: run `make test-deps`"
-openai = pytest.importorskip("openai", reason=WHY)
-httpx = pytest.importorskip("httpx", reason=WHY)
 
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
 COMPLETED = (event({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]}),)

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import torvyn
-from toolchains import needs_componentize_py
 from torvyn.contract import Component
 from torvyn.testing.sandbox_variant import as_guest
 
-pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 TEXT = "text/plain; charset=utf-8"
 BINARY = "application/octet-stream"

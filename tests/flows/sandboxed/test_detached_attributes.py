@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 import torvyn
-from toolchains import needs_componentize_py
 from torvyn.components.builtin.filter_redact import Redact
 from torvyn.components.builtin.sink_null import Null
 from torvyn.testing.sandbox_variant import as_guest
 
-pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 TOKENS = 200
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import ssl
 import subprocess
 import sys
 
+import missing
 import pytest
+import trustme
 
 from fake_upstream import HELLO, running, says
-
-trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
 
 ASKS = """
 import logging, sys, torvyn
@@ -73,7 +72,7 @@ def test_a_certificate_for_another_host_is_refused(authority, client, tmp_path):
     assert (text, upstream.exchanges) == ("engine.upstream-down", [])
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@missing.needs_program("openssl")
 def test_what_only_openssl_accepts_is_left_to_aiohttp(client, tmp_path):
     # An authority that signs for itself as a server.
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 
+import missing
 import pytest
 from observed_engines import SOON_S, wait_until
 
 from torvyn.engine import open
 from torvyn.errors import InvalidInput, MissingError
 
-MISSING = [
-    name
-    for name in ("torch", "transformers", "tokenizers")
-    if importlib.util.find_spec(name) is None
-]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING),
-    reason=f"NOT TESTED: {', '.join(MISSING)} not installed: "
-    'pip install "torvyn[transformers]" (several GB)',
-)
+pytestmark = missing.needs_packages("torch", "transformers")
 CONTEXT = 64
 CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
 

@@ -1,0 +1,55 @@
+"""Installs groups of packages for development: the lists `[dependency-groups]` of `pyproject.toml`.
+
+    python tools/install.py dev dev-alone
+
+A group whose name ends in `-alone` is installed without the dependencies of its packages. Uses only
+the standard library, because it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+PIP: Final = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+_ALONE: Final = "-alone"
+
+
+def groups_of(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = tomllib.loads(pyproject.read_text())["dependency-groups"]
+    return groups
+
+
+def requirements(groups: Mapping[str, list[Any]], name: str) -> list[str]:
+    """The requirements of a group, with those of the groups that it includes."""
+    found: list[str] = []
+    for each in groups[name]:
+        found += [each] if isinstance(each, str) else requirements(groups, each["include-group"])
+    return found
+
+
+def command(groups: Mapping[str, list[Any]], name: str) -> list[str]:
+    alone = ["--no-deps"] if name.endswith(_ALONE) else []
+    return [*PIP, *alone, *requirements(groups, name)]
+
+
+def main(names: Sequence[str]) -> int:
+    groups = groups_of()
+    if unknown := [name for name in names if name not in groups]:
+        print(
+            f"no such group: {', '.join(unknown)}; there are {', '.join(groups)}", file=sys.stderr
+        )
+        return 2
+    for name in names:
+        if code := subprocess.run(command(groups, name), check=False).returncode:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
