@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from projects import content, make_project, pack_project
 
+from torvyn import _native
 from torvyn.artifact.precompiled import TRIPLES, code_path, fitting_code, host_target
 from torvyn.artifact.prepare import prepare_project, remember_local_pack
-from torvyn.errors import UsageError
+from torvyn.errors import MissingError, UsageError
+from torvyn.machine.native_parts import built_in
 from torvyn.sandbox import compile_cache
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
@@ -20,6 +22,8 @@ from torvyn.sandbox.build.project import GuestProject
 WASM = "components/guard.wasm"
 HERE = host_target()
 OTHER = next(target for target in TRIPLES if target != HERE)
+TARGETS = tuple(TRIPLES) if "cross" in built_in() else (HERE,)
+"""Those that this build compiles for. `test_wheel.py` compiles for all of them."""
 
 pytestmark = pytest.mark.skipif(HERE not in TRIPLES, reason=f"no code is compiled for {HERE}")
 
@@ -35,16 +39,16 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_an_artifact_has_code_for_each_target(project: Path) -> None:
-    files = pack_project(project, targets=tuple(TRIPLES)).manifest.files()
+    files = pack_project(project, targets=TARGETS).manifest.files()
 
     code = {path: layer.media_type for path, layer in files.items() if path.endswith(".cwasm")}
     kind = "application/vnd.torvyn.precompiled.v1"
-    assert code == {code_path(WASM, target): kind for target in TRIPLES}
+    assert code == {code_path(WASM, target): kind for target in TARGETS}
 
 
 def test_code_is_compiled_to_the_same_bytes(project: Path, tmp_path: Path) -> None:
-    one = pack_project(project, targets=tuple(TRIPLES), output=tmp_path / "one")
-    two = pack_project(project, targets=tuple(TRIPLES), output=tmp_path / "two")
+    one = pack_project(project, targets=TARGETS, output=tmp_path / "one")
+    two = pack_project(project, targets=TARGETS, output=tmp_path / "two")
 
     assert content(one.layout) == content(two.layout)
 
@@ -53,7 +57,7 @@ def test_code_is_compiled_to_the_same_bytes(project: Path, tmp_path: Path) -> No
 def test_code_is_used_only_from_an_author_who_is_trusted(
     project: Path, tmp_path: Path, why: str
 ) -> None:
-    made = pack_project(project, targets=(HERE, OTHER))
+    made = pack_project(project, targets=TARGETS)
     if why == "packed here":
         remember_local_pack(made.descriptor.digest, tmp_path / "cache")
 
@@ -81,7 +85,7 @@ def test_a_guest_runs_from_its_code_without_being_compiled(
 def test_code_of_another_engine_is_not_looked_at(tmp_path: Path) -> None:
     other = code_path(WASM, HERE).replace(".cwasm", "0.cwasm")
 
-    assert list(fitting_code(tmp_path, [WASM, other, code_path(WASM, OTHER)])) == []
+    assert list(fitting_code(tmp_path, [WASM, other, code_path(WASM, HERE).replace(HERE, OTHER)])) == []
 
 
 def test_code_that_the_engine_refuses_is_compiled_again(
@@ -100,6 +104,16 @@ def test_code_that_the_engine_refuses_is_compiled_again(
 def test_an_unknown_target_is_refused_before_anything_is_written(project: Path) -> None:
     with pytest.raises(UsageError, match="is not a target"):
         pack_project(project, targets=("z80-cpm",))
+    assert not (project / "dist").exists()
+
+
+def test_code_for_another_architecture_needs_its_compiler(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_native, "PARTS", ["sandbox"])
+
+    with pytest.raises(MissingError, match="without its part `cross`"):
+        pack_project(project, targets=(OTHER,))
     assert not (project / "dist").exists()
 
 

@@ -84,3 +84,19 @@ def test_an_example_runs_without_a_compiler(gateway: Path, tmp_path: Path) -> No
 
 def test_a_guest_is_compiled_without_a_compiler_on_the_path(gateway: Path) -> None:
     assert "processor" in run(gateway, "torvyn", "inspect", str(GUEST))
+
+
+def test_an_artifact_has_code_for_each_architecture(gateway: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "hello-world", tmp_path / "project")
+    shutil.copy(GUEST, tmp_path / "project" / "guest.wasm")
+    manifest = tmp_path / "project" / "Torvyn.toml"
+    guest = '[[component]]\nname = "guest"\npath = "guest.wasm"\n\n[flow.'
+    manifest.write_text(manifest.read_text().replace("[flow.", guest, 1))
+
+    targets = ("x86_64-linux", "aarch64-linux")
+    options = [word for target in targets for word in ("--precompile", target)]
+    run(gateway, "torvyn", "pack", *options, "--output", "out", cwd=manifest.parent)
+
+    files = [path for path in (manifest.parent / "out").rglob("*") if path.is_file()]
+    index = "".join(path.read_text("latin-1") for path in files)
+    assert all(f"guest.{target}." in index for target in targets)

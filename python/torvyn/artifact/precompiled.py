@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from torvyn.errors import UsageError
+from torvyn.machine import native_parts
 
 SUFFIX: Final = ".cwasm"
 TRIPLES: Final = {
@@ -36,6 +37,12 @@ def check_target(target: str) -> str:
         message = f"`{target}` is not a target that code can be compiled for"
         raise UsageError("artifact.bad-target", message, hint=f"the targets are {known}")
     return target
+
+
+def check_compiler(target: str) -> None:
+    """Raises an error if this build cannot compile code for the target."""
+    if check_target(target) != host_target():
+        native_parts.require("cross")
 
 
 def code_path(wasm: str, target: str) -> str:

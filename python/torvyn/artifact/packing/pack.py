@@ -34,7 +34,7 @@ from torvyn.artifact.packing.lock_check import check_lock
 from torvyn.artifact.packing.project_files import ProjectFiles, wit_files
 from torvyn.artifact.packing.provenance import provenance, toolchain
 from torvyn.artifact.packing.sbom import Material, crates, lock_materials, sbom
-from torvyn.artifact.precompiled import check_target, code_path, compile_for
+from torvyn.artifact.precompiled import check_compiler, code_path, compile_for
 from torvyn.artifact.wheels.download import download, requirement_files
 from torvyn.errors import UsageError
 from torvyn.manifest.records import Manifest
@@ -87,7 +87,7 @@ class Packed:
 def pack(manifest: Manifest, options: PackOptions) -> Packed:
     """Packs a project; its components must be built."""
     for target in options.targets:
-        check_target(target)
+        check_compiler(target)
     project = ProjectFiles.of(manifest, options.include)
     old = Lock.read(project.folder)
     with tempfile.TemporaryDirectory(prefix="torvyn-wheels-") as room:
