@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 import torvyn
 from torvyn import Output
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_pattern import Pattern
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Blocklist, Pattern, Redact
 from torvyn.engine import Scripted
 from torvyn.protocol.frames import ToolCall
 

@@ -5,8 +5,7 @@ import threading
 import pytest
 
 import torvyn
-from torvyn.components.builtin.sink_http import Http as HttpSink
-from torvyn.components.builtin.source_http import Http as HttpSource
+from torvyn.components import HttpSink, HttpSource
 
 trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
 

@@ -10,7 +10,7 @@ import pytest
 from mosquitto import needs_mosquitto
 
 import torvyn
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSource as Mqtt
 
 pytestmark = needs_mosquitto
 
@@ -20,7 +20,7 @@ MESSAGES = 3000
 # A flow whose sink has accepted an element when it is in the pipe, which outlives the process.
 CHILD = """
 import os, sys, torvyn
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSource as Mqtt
 
 class Pipe(torvyn.Sink):
     def push(self, element):

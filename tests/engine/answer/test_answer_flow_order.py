@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torvyn
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Redact
 from torvyn.engine import Scripted
 from torvyn.protocol.frames import ToolCall
 

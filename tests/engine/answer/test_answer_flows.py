@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from observed_engines import Endless, nothing_runs, wait_until
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
-from torvyn.components.builtin.sink_collect import Collect
+from torvyn.components import Collect, Sentence
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import FlowError, LinkError
 from torvyn.protocol.frames import ToolCall

@@ -10,7 +10,7 @@ from benches.reliability.cases import inference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components import Sentence
 from torvyn.engine import Scripted
 from torvyn.reactor import Flow
 
