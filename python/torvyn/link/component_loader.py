@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from torvyn.artifact.lock import Lock
 
 GROUP = "torvyn.components"
+_UNKNOWN = "declare it with `[[component]]`, or use a built-in one"
+_UNKNOWN_IN_PROGRAM = (
+    "a text names a built-in component, such as `sentence`; texts to send go into a list"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Library:
         if name in third_party:
             return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
         known = [*self.declared, *BUILTINS, *SINKS, *REQUEST, *ENGINES, *third_party]
-        advice = suggestion(name, known, "declare it with `[[component]]`, or use a built-in one")
+        advice = suggestion(name, known, _UNKNOWN if place and place.file else _UNKNOWN_IN_PROGRAM)
         message = f"unknown component `{name}`"
         problems.add("link.component-unknown", message, place, advice)
         return None

@@ -159,8 +159,8 @@ class NodeLinker:
             return LoadedComponent(ComponentRef("object", name, target, component), component)
         place = place_of(record, "component", f"{path}.component")
         if isinstance(component, str):
-            if not component:
-                return None
+            if not component and record.location is not None:
+                return None  # the parser has reported it
             return self._library.find(component, place, problems, has_input=has_input)
         problems.add("link.component-unknown", f"{safe_repr(component)} is not a component", place)
         return None

@@ -159,7 +159,7 @@ class Reader:
                 path = join(node.location.path or "", key.name)
                 place = Location(node.location.file, node.location.line, node.location.column, path)
                 message = f"`{key.name}` is missing in `{table.header}`"
-                hint = f"add it: {key.doc[0].lower()}{key.doc[1:].rstrip('.')}"
+                hint = f"add it: {key.meaning}"
                 self.problems.add("manifest.missing-key", message, place, hint)
 
     def unknown(self, entry: Entry, known: tuple[str, ...], where: str) -> None:
@@ -268,6 +268,12 @@ class _Parser(Reader):
         return [item for item in entry.node.entries() if self.values.name(item.key, item)]
 
     def _flow(self, entry: Entry) -> FlowRecord:
+        before = len(self.problems)
+        flow = self._flow_record(entry)
+        flow.is_whole = len(self.problems) == before
+        return flow
+
+    def _flow_record(self, entry: Entry) -> FlowRecord:
         nodes: dict[str, NodeRecord] = {}
         edges: list[EdgeRecord] = []
         inside = entry.node.value if entry.node.kind == "table" else {}
@@ -292,12 +298,16 @@ class _Parser(Reader):
     def _serve(self, entry: Entry) -> ServeRecord:
         inside = entry.node.value if entry.node.kind == "table" else {}
         routes: dict[str, str] = {}
+        places: dict[str, Location] = {}
         if "routes" in inside and self._is_table(inside["routes"].node, settings_tables.SERVE):
             # Model names such as `org/model-1.5` are allowed.
             for item in inside["routes"].node.entries():
                 flow = self.values.text(item.node, item.key)
                 routes |= {} if flow is None else {item.key: flow}
-        return self.record(settings_tables.SERVE, entry.node, ServeRecord, routes=routes)
+                places[f"routes.{item.key}"] = item.node.location
+        serve = self.record(settings_tables.SERVE, entry.node, ServeRecord, routes=routes)
+        serve.locations = {**serve.locations, **places}
+        return serve
 
     def _edges(self, entry: Entry) -> list[EdgeRecord]:
         if entry.node.kind != "array":

@@ -19,6 +19,8 @@ class Record:
     location: Location | None = field(default=None, compare=False, repr=False)
     locations: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     """The locations of the values, by the key in the file."""
+    is_whole: bool = field(default=True, compare=False, repr=False)
+    """False if the parser has reported a part that it could not read; only flows tell."""
 
     def at(self, key: str) -> Location | None:
         """The location of the key's value, else that of the record."""
