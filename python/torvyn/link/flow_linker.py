@@ -85,9 +85,17 @@ class FlowLinker:
     """Links one flow. `problems` are those of this flow alone."""
 
     def __init__(
-        self, flow: FlowRecord, library: Library, settings: Settings, problems: Problems
+        self,
+        flow: FlowRecord,
+        library: Library,
+        settings: Settings,
+        problems: Problems,
+        *,
+        is_whole: bool = True,
     ) -> None:
         self._flow = flow
+        self._is_whole = is_whole
+        """False if the parser could not read a part of the flow."""
         self._problems = problems
         self._settings = settings
         self._library = library
@@ -112,8 +120,7 @@ class FlowLinker:
             check_requests(self._nodes, self._edges, self._problems)
         check_topology(self._graph(), self._problems, open_start=open_start, open_end=open_end)
         check_one_carrier(self._edges, self._problems)
-        is_whole = self._flow.is_whole and None not in self._nodes.values()
-        if self._problems or not is_whole:
+        if self._problems or not self._is_whole or None in self._nodes.values():
             return None
         plan = self._plan(options)
         self._check_plan(plan)

@@ -157,7 +157,9 @@ class ProjectLinker:
             folder = self._library.folder.resolve()
             flow = with_packed_files(flow, folder, self.overrides.packed_files)
         flow = self.overrides.apply(flow, self._library.declared, problems)
-        plan = FlowLinker(flow, self._library, self.settings, problems).link()
+        is_whole = flow.name not in self.manifest.broken_flows
+        linker = FlowLinker(flow, self._library, self.settings, problems, is_whole=is_whole)
+        plan = linker.link()
         if plan is not None and plan.cluster is not None:
             cluster = replace(plan.cluster, project=self.manifest.project.name)
             plan = replace(plan, cluster=cluster)

@@ -197,6 +197,10 @@ class Reader:
 
 
 class _Parser(Reader):
+    def __init__(self, problems: Problems, variables: Variables) -> None:
+        super().__init__(problems, variables)
+        self._broken_flows: set[str] = set()
+
     def manifest(self, root: Node, file: str) -> Manifest:
         for entry in root.entries():
             if entry.key not in tables.TOP_LEVEL:
@@ -220,6 +224,7 @@ class _Parser(Reader):
             file=file,
             location=root.location,
             secrets=frozenset(self.problems.secrets),
+            broken_flows=frozenset(self._broken_flows),
             variables=frozenset(self.variables.used),
         )
 
@@ -253,7 +258,11 @@ class _Parser(Reader):
     def _flows(self, entry: Entry | None, file: str) -> dict[str, FlowRecord]:
         flows: dict[str, FlowRecord] = {}
         if entry is not None:
-            flows = {item.key: self._flow(item) for item in self._named(entry, "flow")}
+            for item in self._named(entry, "flow"):
+                before = len(self.problems)
+                flows[item.key] = self._flow(item)
+                if len(self.problems) > before:
+                    self._broken_flows.add(item.key)
         if not flows:
             hint = "add `[flow.main]` with its nodes and edges"
             place = entry.location if entry else Location(file, 1, 1, "flow")
@@ -268,12 +277,6 @@ class _Parser(Reader):
         return [item for item in entry.node.entries() if self.values.name(item.key, item)]
 
     def _flow(self, entry: Entry) -> FlowRecord:
-        before = len(self.problems)
-        flow = self._flow_record(entry)
-        flow.is_whole = len(self.problems) == before
-        return flow
-
-    def _flow_record(self, entry: Entry) -> FlowRecord:
         nodes: dict[str, NodeRecord] = {}
         edges: list[EdgeRecord] = []
         inside = entry.node.value if entry.node.kind == "table" else {}

@@ -19,8 +19,6 @@ class Record:
     location: Location | None = field(default=None, compare=False, repr=False)
     locations: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     """The locations of the values, by the key in the file."""
-    is_whole: bool = field(default=True, compare=False, repr=False)
-    """False if the parser has reported a part that it could not read; only flows tell."""
 
     def at(self, key: str) -> Location | None:
         """The location of the key's value, else that of the record."""
@@ -227,5 +225,7 @@ class Manifest(Record):
     """The path as the user wrote it; component paths are relative to its folder."""
     secrets: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """Values from the environment, which must never be printed."""
+    broken_flows: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """The names of the flows with a part that the parser could not read, and has reported."""
     variables: frozenset[str] = field(default=frozenset(), compare=False)
     """The names of the environment variables that the file uses."""
