@@ -172,6 +172,41 @@ def test_one_wrong_line_gets_the_same_answer_from_every_command(
     assert not {mutant: text for mutant, text in complaints.items() if text}
 
 
+def test_a_misspelt_key_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_template(tmp_path, "pipeline")
+    monkeypatch.chdir(tmp_path)
+    manifest = Path("Torvyn.toml")
+    manifest.write_text(manifest.read_text().replace("component = ", "compnent = ", 1))
+
+    (only,) = answer("check").problems
+
+    assert only[:2] == (
+        "manifest.unknown-key",
+        "unknown key `compnent` in `[flow.main.nodes.source]`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong", "hint"),
+    [
+        ("Torvyn.toml", '"components/pairs"', '"components/pears"', "mean `components/pairs`?"),
+        ("Torvyn.toml", '"pairs"\n\n', "pairs\n\n", "write texts in quotes"),
+        ("components/pairs/component.py", "def ingest", "def injest", "to `ingest`"),
+        ("components/pairs/component.py", "def ingest", "def other", "write `def ingest(self, el"),
+    ],
+)
+def test_a_mistake_in_a_new_project_gets_a_hint(
+    file: str, right: str, wrong: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_template(tmp_path, "pipeline")
+    monkeypatch.chdir(tmp_path)
+    Path(file).write_text(Path(file).read_text().replace(right, wrong))
+
+    got = answer("check")
+
+    assert (got.code, hint in got.text) == (2, True), got.text
+
+
 @pytest.mark.usefixtures("no_start")
 @pytest.mark.parametrize(
     ("wrong", "hint"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Final, Protocol
 
+from torvyn.contract.inspection import class_attribute, class_name, is_instance
 from torvyn.contract.signals import End
 from torvyn.errors import ContractError, InvalidInput
 
@@ -23,12 +24,13 @@ class Dataclass(Protocol):
 def _fields(value: Any) -> dict[str, Any]:
     """A dataclass inside of another object."""
     if not _is_dataclass(value):
-        raise TypeError(f"an object of type {type(value).__name__} has no form in JSON")
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+        raise TypeError(f"an object of type {class_name(value)} has no form in JSON")
+    return {name: getattr(value, name) for name in type(value).__dataclass_fields__}
 
 
 def _is_dataclass(value: object) -> bool:
-    return hasattr(type(value), "__dataclass_fields__") and not isinstance(value, End)
+    kind = type(value)
+    return class_attribute(kind, "__dataclass_fields__") is not None and not issubclass(kind, End)
 
 
 _ENCODER: Final = json.JSONEncoder(
@@ -38,12 +40,12 @@ _ENCODER: Final = json.JSONEncoder(
 
 def json_text(value: object) -> str | None:
     """A dict or a dataclass as JSON; None for anything else."""
-    if not isinstance(value, dict) and not _is_dataclass(value):
+    if not is_instance(value, dict) and not _is_dataclass(value):
         return None
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        message = f"a {type(value).__name__} cannot be sent as JSON: {error}"
+        message = f"a {class_name(value)} cannot be sent as JSON: {error}"
         hint = "a payload is str, bytes, or a dict or dataclass of what JSON knows"
         raise ContractError("contract.wrong-result", message, hint=hint) from error
 

@@ -21,7 +21,7 @@ from torvyn.errors import ContractError, LinkError, Location, TorvynError
 from torvyn.link.component_traits import is_component_class
 from torvyn.link.plan import ComponentRef
 from torvyn.link.private_imports import open_folder
-from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.problems import Problems, nearest, quoted, suggestion
 from torvyn.manifest.records import ComponentRecord, GrantRecord
 from torvyn.sandbox.guest_file import wasm_path
 
@@ -186,7 +186,7 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
     module = module or "component.py"
     if not os.path.isdir(folder):
         message = f"the folder `{record.path}` of component `{record.name}` does not exist"
-        hint = "paths are relative to the manifest's folder"
+        hint = near_path(record.path, folder) or "paths are relative to the manifest's folder"
         problems.add("link.component-missing", message, record.at("path"), hint)
         return None
     if module.endswith(".py") and not os.path.isfile(folder / module):
@@ -195,6 +195,16 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
         problems.add("link.component-missing", message, record.at("path"), hint)
         return None
     return f"{folder.resolve() / module}:{name}"
+
+
+def near_path(text: str, path: Path) -> str | None:
+    """A hint with the path that was probably meant, beside one that does not exist."""
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return None
+    close = nearest(path.name, names)
+    return f"did you mean `{os.path.join(os.path.dirname(text), close)}`?" if close else None
 
 
 def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> LoadedComponent | None:

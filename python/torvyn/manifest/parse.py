@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from torvyn.errors import Location, ManifestError
-from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.problems import Problems, nearest, quoted, suggestion
 from torvyn.manifest.records import (
     ComponentRecord,
     EdgeRecord,
@@ -153,12 +153,14 @@ class Reader:
         known = tuple(table.names())
         for entry in node.entries():
             if entry.key not in known:
-                self.unknown(entry, known, f"in `{table.header}`")
+                self.unknown(entry, known, f"in `{_header(table, node)}`")
+        misspelt = {nearest(name, known) for name in node.value if name not in known}
         for key in table.keys:
-            if key.required and key.name not in node.value:
+            # A misspelt key is one mistake, and its hint names the right one.
+            if key.required and key.name not in node.value and key.name not in misspelt:
                 path = join(node.location.path or "", key.name)
                 place = Location(node.location.file, node.location.line, node.location.column, path)
-                message = f"`{key.name}` is missing in `{table.header}`"
+                message = f"`{key.name}` is missing in `{_header(table, node)}`"
                 hint = f"add it: {key.meaning}"
                 self.problems.add("manifest.missing-key", message, place, hint)
 
@@ -194,6 +196,14 @@ class Reader:
             return None
         policy = self.values.read(policy_key, node)
         return policy and {"policy": policy}
+
+
+def _header(table: Table, node: Node) -> str:
+    """The header as it is in the file: `[flow.main]`, not `[flow.NAME]`."""
+    path = node.location.path
+    if path is None or not table.header.startswith("["):
+        return table.header
+    return f"[[{path.rpartition('[')[0]}]]" if path.endswith("]") else f"[{path}]"
 
 
 class _Parser(Reader):
