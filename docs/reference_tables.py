@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from torvyn import catalogue, errors, manifest
 from torvyn.cli import app
-from torvyn.components import BUILTINS, ENGINES, REQUEST, SINKS
+from torvyn.components import BUILTINS, CLASSES, ENGINES, REQUEST, SINKS
 from torvyn.components.spec import Option, Spec
 from torvyn.manifest.units import render_duration, render_size
 
@@ -68,9 +68,10 @@ def components_page() -> str:
 {NOTE}# Built-in components
 
 A node names one of these in `component`. Its options are in the node's `config`, as a table;
-plain text sets the main option. In a program the same class takes the same config:
-`torvyn.components.builtin.filter_blocklist.Blocklist("secret")`. Some sources and sinks share a
-name: a node with an input is the sink.
+plain text sets the main option. In a program a name stands for the component wherever one is
+accepted, `torvyn.Flow(tokens, "sentence")`, and its class takes the same config:
+`torvyn.components.Blocklist("secret")`. Some sources and sinks share a name: a node with an input
+is the sink.
 
 | name | role | what it does |
 |---|---|---|
@@ -107,7 +108,8 @@ def _component(name: str, spec: Spec) -> str:
         lines += [_option(option, option.name == spec.main) for option in spec.options]
     else:
         lines.append("It takes no options.")
-    target = COMPONENTS[name].replace(":", ".")
+    names = {target: f"torvyn.components.{own}" for own, target in CLASSES.items()}
+    target = names.get(COMPONENTS[name], COMPONENTS[name].replace(":", "."))
     lines += ["", "```toml", spec.example.rstrip("\n"), "```", "", f"In Python: `{target}`.", ""]
     return "\n".join(lines)
 

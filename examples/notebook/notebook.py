@@ -4,8 +4,7 @@
 import asyncio
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Redact, Sentence
 
 ANSWER = "Write to jo@example.org for the data. The paper is public. Ask for more."
 engine = torvyn.engine.open("scripted", script=ANSWER)

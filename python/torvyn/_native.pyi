@@ -12,6 +12,7 @@ from typing_extensions import disjoint_base
 
 from torvyn.contract.element import Context
 from torvyn.contract.enums import CallOutcome, ErrorKind, FlowState, Role, TaskKind, TurnStatus
+from torvyn.contract.json_payload import Dataclass
 from torvyn.contract.signals import End
 from torvyn.engine.step import Step
 from torvyn.link.plan import EdgePlan, Plan
@@ -65,7 +66,7 @@ class Element:
 
     def __new__(
         cls,
-        data: str | bytes,
+        data: str | bytes | dict[str, Any] | Dataclass,
         sequence: int = 0,
         timestamp_ns: int = 0,
         content_type: str | None = None,
@@ -74,6 +75,7 @@ class Element:
     ) -> Self: ...
     text: Final[str]
     def text_lossy(self) -> str: ...
+    def json(self) -> Any: ...
     data: Final[memoryview]
     sequence: Final[int]
     timestamp_ns: Final[int]
@@ -86,7 +88,9 @@ class Element:
 class Batch:
     """`torvyn.Batch`: the elements of one call."""
 
-    def __new__(cls, elements: Iterable[Element | str | bytes]) -> Batch: ...
+    def __new__(
+        cls, elements: Iterable[Element | str | bytes | dict[str, Any] | Dataclass]
+    ) -> Batch: ...
     texts: Final[list[str]]
     payloads: Final[list[bytes]]
     def __len__(self) -> int: ...

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn.components.builtin.filter_rate_limit import RateLimit
-from torvyn.components.builtin.sink_file import File
-from torvyn.components.builtin.source_lines import Lines
+from torvyn.components import File, Lines, RateLimit
 from torvyn.components.packages import import_package
 
 

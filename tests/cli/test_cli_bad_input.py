@@ -89,7 +89,10 @@ def test_a_wrong_result_of_a_component_is_an_error_of_its_contract(
     done = cli("run", cwd=project(nodes, part=part))
 
     assert done.code == 2
-    assert "error[contract.wrong-result]: node `work` failed in `evaluate`" in done.err
+    assert (
+        "error[contract.wrong-result]: node `work` (component `part`) failed in `evaluate`"
+        in done.err
+    )
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_command(start: Start, project: Project) -> None:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn import Element, InvalidInput
-from torvyn.components.builtin.aggregator_batch import Batch
-from torvyn.components.builtin.aggregator_window import Window
+from torvyn.components import Batch, Window
 from torvyn.errors import ContractError
 
 SECOND_NS = 1_000_000_000

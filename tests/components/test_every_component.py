@@ -7,10 +7,7 @@ import tomllib
 
 import pytest
 
-from torvyn.components import builtin
-from torvyn.components.builtin.aggregator_sentence import Sentence
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.sink_null import Null
+from torvyn.components import Blocklist, Null, Sentence, builtin
 from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS, Scripted
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.spec import KINDS

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn import Element
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_rate_limit import RateLimit
+from torvyn.components import Blocklist, RateLimit
 from torvyn.errors import ContractError
 
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from torvyn import Element, InvalidInput
-from torvyn.components.builtin.processor_json_map import JsonMap
-from torvyn.components.builtin.router_by_field import ByField
+from torvyn.components import ByField, JsonMap
 from torvyn.errors import ContractError
 
 ROUTES = {"field": "type", "routes": {"metric": "metrics", "log": "logs", "1": "ones"}}

@@ -7,9 +7,7 @@ import sys
 import pytest
 
 from torvyn import Element, End, Fatal, Unavailable
-from torvyn.components.builtin.sink_collect import Collect
-from torvyn.components.builtin.sink_console import Console
-from torvyn.components.builtin.sink_null import Null
+from torvyn.components import Collect, Console, Null
 
 
 class Terminal(io.StringIO):

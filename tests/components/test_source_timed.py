@@ -2,8 +2,8 @@
 
 import pytest
 
+from torvyn.components import Timer
 from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS, Scripted
-from torvyn.components.builtin.source_timer import Timer
 from torvyn.contract import Pending
 from torvyn.errors import ContractError
 

@@ -22,7 +22,7 @@ from gateway_process import Broker, Counter, FileSink
 
 import torvyn
 from torvyn import PENDING
-from torvyn.components.builtin.sink_sqlite import SQLite
+from torvyn.components import SQLiteSink as SQLite
 from torvyn.errors import FlowError
 
 STEP, NUMBER = sys.argv[4], int(sys.argv[5])

@@ -6,8 +6,7 @@ import asyncio
 import threading
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
-from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components import Blocklist, Sentence
 
 
 def blocks(*words, action="block", **config):

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from scale import sample
 
 from torvyn import Element
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_pattern import Pattern
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Blocklist, Pattern, Redact
 
 PERSONAL = (
     "mail jo.doe@mail.example.com and 4111 1111 1111 1111, or call +49 30 1234 5678; "

@@ -14,9 +14,7 @@ from scale import sample
 
 import torvyn
 from torvyn import Output
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_pattern import Pattern
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Blocklist, Pattern, Redact
 from torvyn.engine import Scripted
 from torvyn.protocol.frames import ToolCall
 

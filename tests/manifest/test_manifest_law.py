@@ -9,7 +9,9 @@ from torvyn import manifest
 from torvyn.manifest.schema import tables
 from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+CHARACTERS = st.characters(exclude_categories=("Cs",))
+TEXT = st.text(CHARACTERS, max_size=12)
+FILLED = st.text(CHARACTERS, min_size=1, max_size=12)
 NAME = st.from_regex(r"\A\w[\w-]{0,8}\Z")
 VERSION = st.from_regex(r"\A[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\Z")
 NANOSECONDS = st.integers(1, 2**30 * 10**9).map(lambda n: parse_duration(f"{n / 10**9:.9f}s"))
@@ -27,7 +29,7 @@ def values(key: tables.Key) -> st.SearchStrategy[object]:
     if key.choices:
         return st.sampled_from(key.choices)
     return {
-        "string": TEXT,
+        "string": FILLED if key.required else TEXT,
         "name": NAME,
         "version": VERSION,
         "integer": st.integers(int(key.minimum), int(key.maximum)),
@@ -37,7 +39,7 @@ def values(key: tables.Key) -> st.SearchStrategy[object]:
         "duration": NANOSECONDS,
         "strings": st.lists(TEXT, max_size=3).map(tuple),
         "config": TEXT | st.dictionaries(TEXT, JSON, max_size=3),
-        "end": st.builds(manifest.PortRef, node=TEXT, port=st.none() | TEXT),
+        "end": st.builds(manifest.PortRef, node=FILLED, port=st.none() | TEXT),
         "amounts": st.dictionaries(TEXT, st.floats(1e-9, 1e9), max_size=2),
         "place": st.deferred(lambda: records(tables.PLACE).map(without_none)),
         "error": st.deferred(lambda: records(tables.ON_ERROR).map(without_none)),

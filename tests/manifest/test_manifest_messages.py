@@ -35,11 +35,6 @@ to = "y"
 """
 
 EXPECTED = """\
-error[manifest.missing-key]: `name` is missing in `[torvyn]`
-  at flows/Torvyn.toml:1:1, torvyn.name
-
-hint: add it: the project's name
-
 error[manifest.unknown-key]: unknown key `nme` in `[torvyn]`
   at flows/Torvyn.toml:2:1, torvyn.nme
 
@@ -53,7 +48,7 @@ error[manifest.unsupported]: `language = "zig"` is not supported by this build
 
 hint: this build supports `python`, `c`, `rust` and `wasm`
 
-error[manifest.unknown-key]: unknown key `priorty` in `[flow.NAME]`
+error[manifest.unknown-key]: unknown key `priorty` in `[flow.main]`
   at flows/Torvyn.toml:12:1, flow.main.priorty
 
 hint: did you mean `priority`?

@@ -6,7 +6,7 @@ import pytest
 from fed_source import Fed
 
 from torvyn import Output
-from torvyn.components.builtin.aggregator_window import Window
+from torvyn.components import Window
 from torvyn.components.event_time import EVENT_TIME, parse_time_ns
 from torvyn.testing import idle, run_flow
 

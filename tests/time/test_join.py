@@ -10,7 +10,7 @@ from window_oracle import shuffled
 
 import torvyn
 from torvyn import Element
-from torvyn.components.builtin.aggregator_join import Join
+from torvyn.components import Join
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink, check_account
 

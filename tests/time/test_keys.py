@@ -11,7 +11,7 @@ from window_oracle import COMPUTE, fixed, rendered
 import torvyn
 from torvyn import Aggregator, Processor
 from torvyn.cli.summary import statistics_tables
-from torvyn.components.builtin.aggregator_window import Window
+from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.components.keys.keyed_roles import KeyedAggregator
 from torvyn.errors import ComponentError, LinkError

@@ -171,7 +171,7 @@ def test_a_component_with_a_timer_cannot_run_on_a_thread():
 
 
 def test_batch_sends_what_has_lingered(clock):
-    from torvyn.components.builtin.aggregator_batch import Batch
+    from torvyn.components import Batch
 
     source = Fed("a", "b")
     batch = Batch({"size": 3, "linger": "500ms"})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from window_oracle import COMPUTE, fixed, reading, rendered, sent, sessions, shuffled
 
 from torvyn import Element, InvalidInput
-from torvyn.components.builtin.aggregator_window import Window
+from torvyn.components import Window
 from torvyn.errors import ContractError
 
 READINGS = st.lists(st.tuples(st.integers(0, 300), st.integers(-9, 9)), max_size=60)

@@ -26,6 +26,9 @@ pub struct Symbols {
     pub fatal: Py<PyType>,
     pub contract_error: Py<PyType>,
     pub no_attributes: Py<PyAny>,
+    /// A dict or a dataclass to JSON, and an element's payload back.
+    pub json_text: Py<PyAny>,
+    pub read_json: Py<PyAny>,
     pub monotonic_ns: Py<PyAny>,
     pub str_type: *mut ffi::PyTypeObject,
     pub bytes_type: *mut ffi::PyTypeObject,
@@ -49,6 +52,7 @@ impl Symbols {
     fn load(py: Python<'_>) -> PyResult<Self> {
         let contract = py.import("torvyn.contract")?;
         let errors = py.import("torvyn.errors")?;
+        let json = py.import("torvyn.contract.json_payload")?;
         let class = |module: &Bound<'_, PyModule>, name: &str| -> PyResult<Py<PyType>> {
             Ok(module.getattr(name)?.cast_into::<PyType>()?.unbind())
         };
@@ -74,6 +78,8 @@ impl Symbols {
             fatal: class(&errors, "Fatal")?,
             contract_error: class(&errors, "ContractError")?,
             no_attributes: proxy.call1((PyDict::new(py),))?.unbind(),
+            json_text: json.getattr("json_text")?.unbind(),
+            read_json: json.getattr("read_json")?.unbind(),
             monotonic_ns: py.import("time")?.getattr("monotonic_ns")?.unbind(),
             str_type: py.get_type::<PyString>().as_type_ptr(),
             bytes_type: py.get_type::<PyBytes>().as_type_ptr(),

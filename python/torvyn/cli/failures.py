@@ -15,7 +15,7 @@ import click
 import torvyn
 from torvyn.cli.screen import Screen, discard_output, flush_stdout
 from torvyn.cli.usage_errors import usage_error
-from torvyn.errors import BugError, FlowError, TorvynError
+from torvyn.errors import BugError, ContractError, FlowError, LinkError, TorvynError
 
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
@@ -43,11 +43,25 @@ def exit_code_of(action: Callable[[], Any], screen: Screen) -> int:
 
 def _fail(error: TorvynError, screen: Screen) -> int:
     screen.error(error)
+    place = error.location
+    shown = f"at {place.file}:{place.line}" if place and place.line else "\n"
     for note in getattr(error, "__notes__", ()):
-        screen.message("\n" + screen.redact(note))
+        if not note.startswith(shown):
+            screen.message("\n" + screen.redact(note))
     if screen.verbose and error.__cause__ is not None:
         screen.message("\n" + screen.redact(cause_text(error)))
+    elif is_of_component(error):
+        screen.info("", "The same command with `-v` shows the traceback.")
     return error.exit_code
+
+
+def is_of_component(error: TorvynError) -> bool:
+    """Whether an exception of a component is behind it, whose traceback helps its author."""
+    if not isinstance(error.__cause__, Exception):
+        return False
+    if isinstance(error, FlowError):
+        return error.node is not None
+    return isinstance(error, ContractError | LinkError)
 
 
 def bug(cause: Exception) -> BugError:

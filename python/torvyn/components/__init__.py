@@ -22,12 +22,104 @@ mqtt         MQTT, for the source and the sink of that name
 template     a text with the fields of an element
 text_guard   what the guards share: options, native form, audit
 
-A component's module is imported when a flow uses it.
+A component's module is imported when a flow uses it, or when its class is first used here:
+
+    from torvyn.components import Blocklist, HttpSink, Sentence
+
+Where a source and a sink share a name, their classes end in `Source` and `Sink`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from torvyn.components.builtin.aggregator_batch import Batch as Batch
+    from torvyn.components.builtin.aggregator_join import Join as Join
+    from torvyn.components.builtin.aggregator_sentence import Sentence as Sentence
+    from torvyn.components.builtin.aggregator_window import Window as Window
+    from torvyn.components.builtin.filter_blocklist import Blocklist as Blocklist
+    from torvyn.components.builtin.filter_pattern import Pattern as Pattern
+    from torvyn.components.builtin.filter_rate_limit import RateLimit as RateLimit
+    from torvyn.components.builtin.filter_redact import Redact as Redact
+    from torvyn.components.builtin.processor_json_map import JsonMap as JsonMap
+    from torvyn.components.builtin.router_by_field import ByField as ByField
+    from torvyn.components.builtin.sink_collect import Collect as Collect
+    from torvyn.components.builtin.sink_console import Console as Console
+    from torvyn.components.builtin.sink_csv import Csv as CsvSink
+    from torvyn.components.builtin.sink_file import File as File
+    from torvyn.components.builtin.sink_http import Http as HttpSink
+    from torvyn.components.builtin.sink_modbus import Modbus as ModbusSink
+    from torvyn.components.builtin.sink_mqtt import Mqtt as MqttSink
+    from torvyn.components.builtin.sink_nats import Nats as NatsSink
+    from torvyn.components.builtin.sink_null import Null as Null
+    from torvyn.components.builtin.sink_response import ResponseSink as ResponseSink
+    from torvyn.components.builtin.sink_serial import Serial as SerialSink
+    from torvyn.components.builtin.sink_sqlite import SQLite as SQLiteSink
+    from torvyn.components.builtin.sink_tcp import Tcp as TcpSink
+    from torvyn.components.builtin.sink_udp import Udp as UdpSink
+    from torvyn.components.builtin.source_csv import Csv as CsvSource
+    from torvyn.components.builtin.source_http import Http as HttpSource
+    from torvyn.components.builtin.source_lines import Lines as Lines
+    from torvyn.components.builtin.source_modbus import Modbus as ModbusSource
+    from torvyn.components.builtin.source_mqtt import Mqtt as MqttSource
+    from torvyn.components.builtin.source_nats import Nats as NatsSource
+    from torvyn.components.builtin.source_opcua import OpcUa as OpcUa
+    from torvyn.components.builtin.source_scripted import Scripted as Scripted
+    from torvyn.components.builtin.source_serial import Serial as SerialSource
+    from torvyn.components.builtin.source_sqlite import SQLite as SQLiteSource
+    from torvyn.components.builtin.source_tail import Tail as Tail
+    from torvyn.components.builtin.source_tcp import Tcp as TcpSource
+    from torvyn.components.builtin.source_timer import Timer as Timer
+    from torvyn.components.builtin.source_udp import Udp as UdpSource
+
+__all__ = [
+    "BUILTINS",
+    "CLASSES",
+    "ENGINES",
+    "ENGINE_PROCESSORS",
+    "GUARDS",
+    "REQUEST",
+    "SINKS",
+    "Batch",
+    "Blocklist",
+    "ByField",
+    "Collect",
+    "Console",
+    "CsvSink",
+    "CsvSource",
+    "File",
+    "HttpSink",
+    "HttpSource",
+    "Join",
+    "JsonMap",
+    "Lines",
+    "ModbusSink",
+    "ModbusSource",
+    "MqttSink",
+    "MqttSource",
+    "NatsSink",
+    "NatsSource",
+    "Null",
+    "OpcUa",
+    "Pattern",
+    "RateLimit",
+    "Redact",
+    "ResponseSink",
+    "SQLiteSink",
+    "SQLiteSource",
+    "Scripted",
+    "Sentence",
+    "SerialSink",
+    "SerialSource",
+    "Tail",
+    "TcpSink",
+    "TcpSource",
+    "Timer",
+    "UdpSink",
+    "UdpSource",
+    "Window",
+]
 
 BUILTINS: Final[dict[str, str]] = {
     "lines": "torvyn.components.builtin.source_lines:Lines",
@@ -100,3 +192,30 @@ ENGINE_PROCESSORS: Final[dict[str, str]] = {
 
 GUARDS: Final = frozenset({"blocklist", "pattern", "redact"})
 """Filters that treat each kind and choice as its own text and keep the order of elements."""
+
+
+def _class_name(name: str, target: str, suffix: str) -> str:
+    return target.rpartition(":")[2] + (suffix if name in SINKS else "")
+
+
+CLASSES: Final[dict[str, str]] = {
+    **{_class_name(name, target, "Source"): target for name, target in BUILTINS.items()},
+    **{_class_name(name, target, "Sink"): target for name, target in SINKS.items()},
+}
+"""The names of the classes in this module -> `module:Class`."""
+
+# Hidden from type checkers: with a `__getattr__` they would accept misspelt names.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in CLASSES:
+            raise AttributeError(f"module 'torvyn.components' has no attribute {name!r}")
+        from importlib import import_module
+
+        module, _, attribute = CLASSES[name].partition(":")
+        value = globals()[name] = getattr(import_module(module), attribute)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,6 +1,7 @@
 """The contract: what a component is, what flows through it, and what it may return.
 
 element        the element and its context
+json_payload   a dict or a dataclass as a payload
 batch          the elements of one call
 roles          the six base classes
 enums          closed sets that Python and the native core share
@@ -22,6 +23,7 @@ from torvyn.contract.element import Context, Element, Output
 from torvyn.contract.functions import (
     ComponentLike,
     Items,
+    Stage,
     StreamFunction,
     aggregator,
     as_component,
@@ -105,6 +107,7 @@ __all__ = [
     "Signal",
     "Sink",
     "Source",
+    "Stage",
     "StreamFunction",
     "Verdict",
     "VerdictList",

@@ -8,9 +8,10 @@ both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torvyn.contract.element import Element
+from torvyn.contract.json_payload import Dataclass
 
 
 class Batch(Sequence[Element]):
@@ -18,9 +19,11 @@ class Batch(Sequence[Element]):
 
     __slots__ = ("_elements",)
 
-    def __init__(self, elements: Iterable[Element | str | bytes]) -> None:
+    def __init__(
+        self, elements: Iterable[Element | str | bytes | dict[str, Any] | Dataclass]
+    ) -> None:
         self._elements = tuple(
-            Element(item) if isinstance(item, (str, bytes)) else item for item in elements
+            item if isinstance(item, Element) else Element(item) for item in elements
         )
 
     @property

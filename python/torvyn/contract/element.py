@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from torvyn.contract.json_payload import JSON, Dataclass, json_text, read_json
 from torvyn.errors import InvalidInput
 
 TEXT = "text/plain; charset=utf-8"
@@ -50,7 +51,7 @@ class Output:
 
     def __init__(
         self,
-        data: str | bytes,
+        data: str | bytes | dict[str, Any] | Dataclass,
         *,
         content_type: str | None = None,
         attributes: Mapping[str, Any] | None = None,
@@ -77,7 +78,7 @@ class Element:
 
     def __init__(
         self,
-        data: str | bytes,
+        data: str | bytes | dict[str, Any] | Dataclass,
         sequence: int = 0,
         timestamp_ns: int = 0,
         content_type: str | None = None,
@@ -85,9 +86,12 @@ class Element:
         context: Context | None = None,
     ) -> None:
         if not isinstance(data, (str, bytes)):
-            raise TypeError(
-                f"the data of an element must be str or bytes, not {type(data).__name__}"
-            )
+            text = json_text(data)
+            if text is None:
+                raise TypeError(
+                    f"the data of an element must be str or bytes, not {type(data).__name__}"
+                )
+            data, content_type = text, content_type or JSON
         length = len((content_type or "").encode())
         if length > MAX_CONTENT_TYPE_BYTES:
             limit = f"a content type may have at most {MAX_CONTENT_TYPE_BYTES} bytes"
@@ -120,6 +124,10 @@ class Element:
     def text_lossy(self) -> str:
         """The payload as text; invalid bytes become U+FFFD."""
         return self._data if isinstance(self._data, str) else self._data.decode(errors="replace")
+
+    def json(self) -> Any:
+        """The payload as JSON; raises `InvalidInput` if it is not JSON."""
+        return read_json(self)
 
     @property
     def data(self) -> memoryview:

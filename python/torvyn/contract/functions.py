@@ -41,10 +41,15 @@ StreamFunction: TypeAlias = (
     Callable[[Iterator[Element]], Iterable[Emission | End]]
     | Callable[[AsyncIterator[Element]], AsyncIterable[Emission | End]]
 )
+ElementFunction: TypeAlias = Callable[
+    [Element], Emissions | Awaitable[Emissions] | AsyncIterator[Emission]
+]
 ComponentLike: TypeAlias = (
-    Component | type[Component] | Items | Callable[[], Items] | StreamFunction
+    Component | type[Component] | Items | Callable[[], Items] | ElementFunction | StreamFunction
 )
-"""Whatever `Flow` accepts as a node."""
+"""What `as_component` makes a component of."""
+Stage: TypeAlias = str | ComponentLike
+"""Whatever `Flow` accepts as a node; a text is the name of a built-in component."""
 
 
 class IterableSource(Source):
@@ -138,9 +143,7 @@ def filter(function: Callable[[Element], FilterResult | Awaitable[FilterResult]]
     return FunctionFilter(_callable("filter", function))
 
 
-def processor(
-    function: Callable[[Element], Emissions | Awaitable[Emissions] | AsyncIterator[Emission]],
-) -> Processor:
+def processor(function: ElementFunction) -> Processor:
     """A processor from `function(element) -> None | one | list | generator`."""
     return FunctionProcessor(_callable("processor", function))
 
@@ -199,17 +202,25 @@ def _as_component(thing: Any) -> Component:
         return _instantiate(thing)
     if type(thing) is list:
         return IterableSource(thing)
-    takes_stream = _takes_argument(thing)
-    if inspect.isasyncgenfunction(thing) or inspect.isgeneratorfunction(thing):
-        return StreamProcessor(thing) if takes_stream else _iterable_source(thing)
     if isinstance(thing, (AsyncIterable, Iterable)) and not isinstance(thing, (str, bytes)):
         return _iterable_source(thing)
+    if callable(thing) and not is_class(thing):
+        return _of_function(thing)
     raise ContractError(
         "contract.not-a-component",
         f"{safe_repr(thing)} is not a component",
-        hint="pass a component, its class, an iterable or a generator function, or wrap a plain "
-        "function in torvyn.filter, torvyn.processor or torvyn.sink",
+        hint="pass a component, its class, the name of a built-in one, a function of an element, "
+        "or an iterable",
     )
+
+
+def _of_function(function: Callable[..., Any]) -> Component:
+    """Without an argument it makes the items of a source; a generator reads the whole stream."""
+    if not _takes_argument(function):
+        return _iterable_source(function)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        return StreamProcessor(function)
+    return FunctionProcessor(function)
 
 
 def _instantiate(cls: type[Component]) -> Component:
@@ -225,10 +236,12 @@ def _instantiate(cls: type[Component]) -> Component:
         ) from error
 
 
-def _takes_argument(thing: Any) -> bool:
-    if not inspect.isfunction(thing):
-        return False
-    return bool(inspect.signature(thing).parameters)
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    try:
+        return bool(inspect.signature(function).parameters)
+    except ValueError:
+        # Some built-in functions do not say.
+        return True
 
 
 def _callable(name: str, function: Any) -> Callable[..., Any]:

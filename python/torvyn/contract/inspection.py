@@ -78,6 +78,11 @@ def class_attribute(cls: type[Any], name: str, default: Any = None) -> Any:
     return default
 
 
+def class_names(cls: type[Any]) -> list[str]:
+    """The names that the class itself defines."""
+    return [*_vars_of(cls)]
+
+
 def own_attribute(thing: object, name: str) -> Any:
     """An attribute that was set on the object itself, or None; runs none of its code."""
     try:

@@ -13,12 +13,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import Any, ClassVar, Final, TypeAlias
 
 from torvyn.contract.element import Context, Element, Output
+from torvyn.contract.json_payload import Dataclass
 from torvyn.contract.options import RunMode
 from torvyn.contract.signals import End, Pending, Signal
 from torvyn.contract.verdict import Verdict
 
 # What a method may return. Not `Any`, so that a type checker reports what the reactor would reject.
-Emission: TypeAlias = str | bytes | Output | Element
+Emission: TypeAlias = str | bytes | dict[str, Any] | Dataclass | Output | Element
+"""A payload, perhaps with more. A dict or a dataclass is sent as JSON."""
 Item: TypeAlias = Emission | Pending | End
 """What iterating a source may yield."""
 Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None] | None

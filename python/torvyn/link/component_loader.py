@@ -22,7 +22,7 @@ from torvyn.link.component_traits import is_component_class
 from torvyn.link.plan import ComponentRef
 from torvyn.link.private_imports import open_folder
 from torvyn.machine import native_parts
-from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.problems import Problems, nearest, quoted, suggestion
 from torvyn.manifest.records import ComponentRecord, GrantRecord
 from torvyn.sandbox.guest_file import wasm_path
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from torvyn.artifact.lock import Lock
 
 GROUP = "torvyn.components"
+_UNKNOWN = "declare it with `[[component]]`, or use a built-in one"
+_UNKNOWN_IN_PROGRAM = (
+    "a text names a built-in component, such as `sentence`; texts to send go into a list"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class Library:
         if name in third_party:
             return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
         known = [*self.declared, *BUILTINS, *SINKS, *REQUEST, *ENGINES, *third_party]
-        advice = suggestion(name, known, "declare it with `[[component]]`, or use a built-in one")
+        advice = suggestion(name, known, _UNKNOWN if place and place.file else _UNKNOWN_IN_PROGRAM)
         message = f"unknown component `{name}`"
         problems.add("link.component-unknown", message, place, advice)
         return None
@@ -184,7 +188,7 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
     module = module or "component.py"
     if not os.path.isdir(folder):
         message = f"the folder `{record.path}` of component `{record.name}` does not exist"
-        hint = "paths are relative to the manifest's folder"
+        hint = near_path(record.path, folder) or "paths are relative to the manifest's folder"
         problems.add("link.component-missing", message, record.at("path"), hint)
         return None
     if module.endswith(".py") and not os.path.isfile(folder / module):
@@ -193,6 +197,16 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
         problems.add("link.component-missing", message, record.at("path"), hint)
         return None
     return f"{folder.resolve() / module}:{name}"
+
+
+def near_path(text: str, path: Path) -> str | None:
+    """A hint with the path that was probably meant, beside one that does not exist."""
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return None
+    close = nearest(path.name, names)
+    return f"did you mean `{os.path.join(os.path.dirname(text), close)}`?" if close else None
 
 
 def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> LoadedComponent | None:

@@ -2,10 +2,14 @@
 
 A record comes from a manifest or from a program (`Flow.add`, `Flow.connect`); both follow the same
 rules. All problems of a flow are collected, so that one `LinkError` reports them together.
+
+Nodes, edges and the graph are linked in this order, whatever problems they have. A Plan exists only
+if they have none, so the rules of a Plan need not expect a part that is missing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from torvyn.contract.inspection import is_instance
@@ -44,6 +48,7 @@ from torvyn.manifest.schema.tables import EDGE, FLOW
 _LIBRARY: Final = Library()
 _QUEUE: Final = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}
 """The options of a flow's queues, and their names in a Plan."""
+_OPTIONS: Final = ("priority", "deadline", "max_memory", "cpu_share", "checkpoint")
 _EDGE: Final = {
     **_QUEUE,
     "low_watermark": "low_watermark",
@@ -71,18 +76,26 @@ def link_flow(
     problems = Problems()
     linker = FlowLinker(flow, _LIBRARY, settings or process_settings(), problems)
     plan = linker.link(open_start=open_start, open_end=open_end)
-    if problems:
+    if plan is None or problems:
         raise LinkError.of(problems.diagnostics()) from problems.cause
     return plan
 
 
 class FlowLinker:
-    """Links one flow. The Plan is valid only if no problem was added."""
+    """Links one flow. `problems` are those of this flow alone."""
 
     def __init__(
-        self, flow: FlowRecord, library: Library, settings: Settings, problems: Problems
+        self,
+        flow: FlowRecord,
+        library: Library,
+        settings: Settings,
+        problems: Problems,
+        *,
+        is_whole: bool = True,
     ) -> None:
         self._flow = flow
+        self._is_whole = is_whole
+        """False if the parser could not read a part of the flow."""
         self._problems = problems
         self._settings = settings
         self._library = library
@@ -90,13 +103,37 @@ class FlowLinker:
         self._nodes: dict[str, NodePlan | None] = {}
         self._edges: list[EdgePlan] = []
         self._seen: set[tuple[str, str, str, str]] = set()
-        self._is_complete = True
+        self._has_all_edges = True
         """Whether both nodes of every edge are known; if not, reachability cannot be checked."""
         self._defaults = defaults_of(settings)
         self._node_linker = NodeLinker(flow.name, library, self._defaults)
         self._dead_letters = DeadLetters(flow, self._node_linker, problems)
 
-    def link(self, *, open_start: bool = False, open_end: bool = False) -> Plan:
+    def link(self, *, open_start: bool = False, open_end: bool = False) -> Plan | None:
+        """The Plan, or None if the flow has problems or could not be read as a whole."""
+        options = {name: self._value(name) for name in _OPTIONS}
+        self._link_nodes()
+        self._link_edges()
+        if self._has_all_edges:
+            records, path = self._flow.nodes, self._path
+            check_router_ports(self._nodes, records, self._edges, path, self._problems)
+            check_requests(self._nodes, self._edges, self._problems)
+        check_topology(self._graph(), self._problems, open_start=open_start, open_end=open_end)
+        check_one_carrier(self._edges, self._problems)
+        if self._problems or not self._is_whole or None in self._nodes.values():
+            return None
+        plan = self._plan(options)
+        self._check_plan(plan)
+        return plan
+
+    def _check_plan(self, plan: Plan) -> None:
+        """The rules that need every node and every edge."""
+        check_places(plan, self._node_linker.stateful, self._problems)
+        check_segment_cycles(plan, self._problems)
+        check_stored_once(plan, self._problems)
+        check_budgets(plan, self._flow.location or Location(path=self._path), self._problems)
+
+    def _link_nodes(self) -> None:
         flow = self._flow
         policies = {name: self._dead_letters.policy(node) for name, node in flow.nodes.items()}
         names = [node.component for node in flow.nodes.values() if is_instance(node.component, str)]
@@ -107,22 +144,12 @@ class FlowLinker:
             self._nodes[name] = self._node_linker.link(
                 node, policies[name], self._problems, has_input=name in fed
             )
-        for index, edge in enumerate(flow.edges):
+
+    def _link_edges(self) -> None:
+        for index, edge in enumerate(self._flow.edges):
             self._link_edge(edge, f"{self._path}.edges[{index}]")
         for source, target, place in self._dead_letters.edges(self._nodes, self._edges):
             self._edges.append(self._edge((source, ERROR, target), place, {}))
-        if self._is_complete:
-            check_router_ports(self._nodes, flow.nodes, self._edges, self._path, self._problems)
-            check_requests(self._nodes, self._edges, self._problems)
-        check_topology(self._graph(), self._problems, open_start=open_start, open_end=open_end)
-        check_one_carrier(self._edges, self._problems)
-        plan = self._plan()
-        if not self._problems:
-            check_places(plan, self._node_linker.stateful, self._problems)
-            check_segment_cycles(plan, self._problems)
-            check_stored_once(plan, self._problems)
-        check_budgets(plan, flow.location or Location(path=self._path), self._problems)
-        return plan
 
     def _value(self, name: str) -> Any:
         return value_of(FLOW, name, self._flow, self._path, self._problems)
@@ -144,7 +171,7 @@ class FlowLinker:
             self._problems,
         )
         if not is_known:
-            self._is_complete = False
+            self._has_all_edges = False
             return
         place = place_of(edge, "from", path)
         if target_input != INPUT:
@@ -220,24 +247,24 @@ class FlowLinker:
         roles = {name: node.role if node else None for name, node in nodes.items()}
         places = {name: node.location for name, node in self._flow.nodes.items()}
         return Graph(
-            roles, self._edges, places, self._flow.location, frozenset(sinks), self._is_complete
+            roles, self._edges, places, self._flow.location, frozenset(sinks), self._has_all_edges
         )
 
-    def _plan(self) -> Plan:
+    def _plan(self, options: Mapping[str, Any]) -> Plan:
         nodes = {name: node for name, node in self._nodes.items() if node is not None}
         nodes |= self._dead_letters.sinks
         settings = self._settings
         is_durable = any(edge.carrier != "memory" for edge in self._edges)
-        checkpoint_s = self._value("checkpoint") or (DEFAULT_CHECKPOINT_S if is_durable else None)
+        checkpoint_s = options["checkpoint"] or (DEFAULT_CHECKPOINT_S if is_durable else None)
         return Plan(
             name=self._flow.name,
             nodes=tuple(nodes[name] for name in order(nodes, self._edges) if name in nodes),
             edges=tuple(self._edges),
             description=self._flow.description or "",
-            priority=self._value("priority") or FLOW.default("priority"),
-            deadline_s=self._value("deadline"),
-            max_memory_bytes=self._value("max_memory"),
-            cpu_share=self._value("cpu_share"),
+            priority=options["priority"] or FLOW.default("priority"),
+            deadline_s=options["deadline"],
+            max_memory_bytes=options["max_memory"],
+            cpu_share=options["cpu_share"],
             runtime=self._defaults.runtime,
             observability=settings["observability.level"],
             audit=settings["security.audit"],

@@ -11,6 +11,7 @@ from torvyn.contract import INTERFACES, ROLES, Component
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import (
     class_name,
+    class_names,
     has_attribute,
     is_class,
     module_name,
@@ -23,7 +24,7 @@ from torvyn.errors import ContractError, Location
 from torvyn.link.checks.grants import resolve_grants
 from torvyn.link.checks.keys import key_options
 from torvyn.link.checks.places import parse_place
-from torvyn.link.checks.signatures import check_signatures
+from torvyn.link.checks.signatures import ARGUMENTS, check_signatures
 from torvyn.link.component_loader import Library, LoadedComponent
 from torvyn.link.component_traits import (
     ERROR,
@@ -37,7 +38,7 @@ from torvyn.link.component_traits import (
 from torvyn.link.defaults import UNLIMITED_S, Defaults
 from torvyn.link.option_values import place_of, value_of
 from torvyn.link.plan import ComponentRef, ErrorPolicy, NodePlan
-from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.problems import Problems, nearest, quoted, suggestion
 from torvyn.manifest.records import NodeRecord
 from torvyn.manifest.schema.tables import NODE, RUN_MODES
 
@@ -159,8 +160,8 @@ class NodeLinker:
             return LoadedComponent(ComponentRef("object", name, target, component), component)
         place = place_of(record, "component", f"{path}.component")
         if isinstance(component, str):
-            if not component:
-                return None
+            if not component and record.location is not None:
+                return None  # the parser has reported it
             return self._library.find(component, place, problems, has_input=has_input)
         problems.add("link.component-unknown", f"{safe_repr(component)} is not a component", place)
         return None
@@ -250,7 +251,7 @@ class NodeLinker:
         if is_async is None:
             place = record.location or place_of(record, "run", f"{path}.run")
             message = f"`{class_name(component)}` has the role {role} but no `{METHODS[role]}`"
-            problems.add("link.method-missing", message, place)
+            problems.add("link.method-missing", message, place, _method_hint(component, role))
             return "inline"
         if not style.is_guest:
             check_signatures(component, role, is_async, record, path, problems)
@@ -264,6 +265,15 @@ class NodeLinker:
             message, hint = wrong
             problems.add("link.bad-run", message, place_of(record, "run", f"{path}.run"), hint)
         return str(run)
+
+
+def _method_hint(component: AnyComponent, role: str) -> str:
+    method = METHODS[role]
+    cls: Any = component if is_class(component) else type(component)
+    close = nearest(method, [name for name in class_names(cls) if name not in ARGUMENTS])
+    if close is not None:
+        return f"rename `{close}` to `{method}`"
+    return f"write `def {method}({', '.join(('self', *ARGUMENTS[method]))})`"
 
 
 def _wrong_run(

@@ -73,7 +73,7 @@ class ProjectLinker:
     def plan(self, name: str | None = None) -> Plan:
         """The Plan of a flow; without a name, of the only one. One error reports all problems."""
         flow = self._flow(name) if self.manifest.flows or not self.problems else None
-        plan = None if flow is None else self._link(flow, self.problems)
+        plan = None if flow is None else self._link(flow)
         self.raise_problems()
         assert plan is not None
         return plan
@@ -82,22 +82,17 @@ class ProjectLinker:
         """The Plans of all flows without problems, by name. A problem of a flow that is not
         required becomes a warning."""
         plans: dict[str, Plan] = {}
-        for name in required:
-            self._flow(name)
         for name, flow in self.manifest.flows.items():
-            problems = Problems(self.problems.secrets)
-            plan = self._link(flow, problems)
-            if not problems:
+            plan = self._link(flow, as_warnings=name not in required)
+            if plan is not None:
                 plans[name] = plan
-            self.problems.merge(problems, as_warnings=name not in required)
         return plans
 
     def check(self) -> tuple[Diagnostic, ...]:
         """Every problem of the file, its flows and its components; warnings last."""
         self.plans(self.manifest.flows)
         self._check_unused_components()
-        self._check_locks(warns=True)
-        check_grant_names(self.manifest, self.problems)
+        self._check_file(warns=True)
         folder = Path(self.manifest.file).parent
         paths = (folder / record.path for record in self.manifest.components if record.path)
         self.problems.extend(check_wit((folder, *paths)))
@@ -105,8 +100,7 @@ class ProjectLinker:
 
     def raise_problems(self) -> None:
         """Raises one error for all problems so far."""
-        check_grant_names(self.manifest, self.problems)
-        self._check_locks()
+        self._check_file()
         if self.problems:
             diagnostics = self.problems.diagnostics()
             is_text = any(problem.code.startswith("manifest.") for problem in diagnostics)
@@ -114,6 +108,14 @@ class ProjectLinker:
             if self.problems.are_outside:
                 kind = MissingError
             raise kind.of(diagnostics) from self.problems.cause
+
+    def _check_file(self, *, warns: bool = False) -> None:
+        """What names flows and components outside of the flows, for every command."""
+        serve = self.manifest.serve
+        for route, name in serve.routes.items():
+            self._flow(name, serve.at(f"routes.{route}"))
+        check_grant_names(self.manifest, self.problems)
+        self._check_locks(warns=warns)
 
     def _read_lock(self, overrides: Overrides) -> None:
         folder = self._library.folder
@@ -124,7 +126,7 @@ class ProjectLinker:
 
         self._library.lock = read_lock(folder, self.problems)
 
-    def _check_locks(self, *, warns: bool = False) -> None:
+    def _check_locks(self, *, warns: bool) -> None:
         """Compares the components with torvyn.lock; an unpacked artifact was compared already."""
         if self.overrides.packed_files is not None or not self.overrides.checks_locks:
             return
@@ -140,25 +142,35 @@ class ProjectLinker:
             warns=warns,
         )
 
-    def _link(self, flow: FlowRecord, problems: Problems) -> Plan:
+    def _link(self, flow: FlowRecord, *, as_warnings: bool = False) -> Plan | None:
+        """The Plan of a flow without problems. They are collected apart: whether a Plan exists must
+        not depend on another flow or table."""
+        problems = Problems(self.problems.secrets)
+        plan = self._linked(flow, problems)
+        self.problems.merge(problems, as_warnings=as_warnings)
+        return None if problems else plan
+
+    def _linked(self, flow: FlowRecord, problems: Problems) -> Plan | None:
         if self.overrides.packed_files is not None:
             from torvyn.artifact.packing.data_files import with_packed_files
 
             folder = self._library.folder.resolve()
             flow = with_packed_files(flow, folder, self.overrides.packed_files)
         flow = self.overrides.apply(flow, self._library.declared, problems)
-        plan = FlowLinker(flow, self._library, self.settings, problems).link()
-        if plan.cluster is not None:
+        is_whole = flow.name not in self.manifest.broken_flows
+        linker = FlowLinker(flow, self._library, self.settings, problems, is_whole=is_whole)
+        plan = linker.link()
+        if plan is not None and plan.cluster is not None:
             cluster = replace(plan.cluster, project=self.manifest.project.name)
             plan = replace(plan, cluster=cluster)
-        if not problems and self.overrides.has_segments:
+        if plan is not None and not problems and self.overrides.has_segments:
             plan = select_segments(plan, self.overrides, problems)
         return plan
 
-    def _flow(self, name: str | None) -> FlowRecord | None:
-        """The flow of that name, or the only one."""
+    def _flow(self, name: str | None, place: Location | None = None) -> FlowRecord | None:
+        """The flow of that name, or the only one. `place` is where the name stands."""
         flows = self.manifest.flows
-        place = Location(self.manifest.file)
+        place = place or Location(self.manifest.file)
         if name is None:
             if len(flows) == 1:
                 return next(iter(flows.values()))

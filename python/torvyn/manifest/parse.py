@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from torvyn.errors import Location, ManifestError
-from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.problems import Problems, nearest, quoted, suggestion
 from torvyn.manifest.records import (
     ComponentRecord,
     EdgeRecord,
@@ -153,13 +153,15 @@ class Reader:
         known = tuple(table.names())
         for entry in node.entries():
             if entry.key not in known:
-                self.unknown(entry, known, f"in `{table.header}`")
+                self.unknown(entry, known, f"in `{_header(table, node)}`")
+        misspelt = {nearest(name, known) for name in node.value if name not in known}
         for key in table.keys:
-            if key.required and key.name not in node.value:
+            # A misspelt key is one mistake, and its hint names the right one.
+            if key.required and key.name not in node.value and key.name not in misspelt:
                 path = join(node.location.path or "", key.name)
                 place = Location(node.location.file, node.location.line, node.location.column, path)
-                message = f"`{key.name}` is missing in `{table.header}`"
-                hint = f"add it: {key.doc[0].lower()}{key.doc[1:].rstrip('.')}"
+                message = f"`{key.name}` is missing in `{_header(table, node)}`"
+                hint = f"add it: {key.meaning}"
                 self.problems.add("manifest.missing-key", message, place, hint)
 
     def unknown(self, entry: Entry, known: tuple[str, ...], where: str) -> None:
@@ -196,7 +198,19 @@ class Reader:
         return policy and {"policy": policy}
 
 
+def _header(table: Table, node: Node) -> str:
+    """The header as it is in the file: `[flow.main]`, not `[flow.NAME]`."""
+    path = node.location.path
+    if path is None or not table.header.startswith("["):
+        return table.header
+    return f"[[{path.rpartition('[')[0]}]]" if path.endswith("]") else f"[{path}]"
+
+
 class _Parser(Reader):
+    def __init__(self, problems: Problems, variables: Variables) -> None:
+        super().__init__(problems, variables)
+        self._broken_flows: set[str] = set()
+
     def manifest(self, root: Node, file: str) -> Manifest:
         for entry in root.entries():
             if entry.key not in tables.TOP_LEVEL:
@@ -220,6 +234,7 @@ class _Parser(Reader):
             file=file,
             location=root.location,
             secrets=frozenset(self.problems.secrets),
+            broken_flows=frozenset(self._broken_flows),
             variables=frozenset(self.variables.used),
         )
 
@@ -253,7 +268,11 @@ class _Parser(Reader):
     def _flows(self, entry: Entry | None, file: str) -> dict[str, FlowRecord]:
         flows: dict[str, FlowRecord] = {}
         if entry is not None:
-            flows = {item.key: self._flow(item) for item in self._named(entry, "flow")}
+            for item in self._named(entry, "flow"):
+                before = len(self.problems)
+                flows[item.key] = self._flow(item)
+                if len(self.problems) > before:
+                    self._broken_flows.add(item.key)
         if not flows:
             hint = "add `[flow.main]` with its nodes and edges"
             place = entry.location if entry else Location(file, 1, 1, "flow")
@@ -292,12 +311,16 @@ class _Parser(Reader):
     def _serve(self, entry: Entry) -> ServeRecord:
         inside = entry.node.value if entry.node.kind == "table" else {}
         routes: dict[str, str] = {}
+        places: dict[str, Location] = {}
         if "routes" in inside and self._is_table(inside["routes"].node, settings_tables.SERVE):
             # Model names such as `org/model-1.5` are allowed.
             for item in inside["routes"].node.entries():
                 flow = self.values.text(item.node, item.key)
                 routes |= {} if flow is None else {item.key: flow}
-        return self.record(settings_tables.SERVE, entry.node, ServeRecord, routes=routes)
+                places[f"routes.{item.key}"] = item.node.location
+        serve = self.record(settings_tables.SERVE, entry.node, ServeRecord, routes=routes)
+        serve.locations = {**serve.locations, **places}
+        return serve
 
     def _edges(self, entry: Entry) -> list[EdgeRecord]:
         if entry.node.kind != "array":

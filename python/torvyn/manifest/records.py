@@ -225,5 +225,7 @@ class Manifest(Record):
     """The path as the user wrote it; component paths are relative to its folder."""
     secrets: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """Values from the environment, which must never be printed."""
+    broken_flows: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """The names of the flows with a part that the parser could not read, and has reported."""
     variables: frozenset[str] = field(default=frozenset(), compare=False)
     """The names of the environment variables that the file uses."""

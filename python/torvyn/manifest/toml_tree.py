@@ -59,11 +59,14 @@ def _complain(problems: Problems, kind: str, message: str, place: Location) -> N
         problems.add("manifest.too-deep", "tables or arrays are nested too deeply", place, hint)
         return
     problem, _, expected = message.partition(", expected ")
-    advice = f"expected {expected}" if expected else _HINTS.get(problem)
+    advice = _HINTS.get(problem) or (f"expected {expected}" if expected else None)
     problems.add("manifest.syntax", f"invalid TOML: {problem}", place, advice)
 
 
-_HINTS = {"duplicate key": "write every key and every table header only once"}
+_HINTS = {
+    "duplicate key": "write every key and every table header only once",
+    "string values must be quoted": 'write texts in quotes, such as `component = "console"`',
+}
 
 
 class _Text:

@@ -59,6 +59,9 @@ class Values:
 
     def _string(self, key: Key, node: Node) -> str | None:
         text = self.text(node, key.name)
+        if text == "" and key.required:
+            self.bad(node, f"`{key.name}` is empty", f"write {key.meaning}")
+            return None
         if text is None or not key.choices:
             return text
         text = dict(key.aliases).get(text, text)

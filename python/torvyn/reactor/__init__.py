@@ -19,6 +19,7 @@ native_statistics  the native counters as statistics
 merged_statistics  counters of a flow whose graph has changed
 health             whether a running flow works: it moves, or has a reason not to
 failures           native failures to exceptions
+source_line        the line of the user's code that raised
 
 A flow is driven by its caller or, once started, by worker threads.
 """

@@ -10,6 +10,7 @@ from torvyn.concurrency.require_asyncio import NOT_ASYNCIO, needs_other_loop
 from torvyn.contract import Element, Output
 from torvyn.contract.enums import ErrorKind, FailureKind
 from torvyn.contract.inspection import class_name, describe_error, is_instance, safe_str
+from torvyn.contract.json_payload import json_text
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -25,6 +26,7 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.source_line import source_line
 from torvyn.reactor.statistics import Statistics
 from torvyn.sandbox.component import GuestComponent
 
@@ -114,15 +116,19 @@ def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     if hint:
         first = error.diagnostics[0]
         error.diagnostics = (Diagnostic(first.code, first.message, first.location, hint),)
-    return _at(error, plan, node)
+    return _at(error, plan, node, cause)
+
+
+_NAMED: Final = ("wasm", "project", "entry-point")
+"""The kinds of components that people write and name."""
 
 
 def component_label(node: NodePlan) -> str:
-    """The name of a guest component, if it differs from its node's."""
+    """The name of a component, if it differs from its node's."""
     ref = node.component
     instance = ref.instance
     name = instance.name if is_instance(instance, GuestComponent) else node.name
-    name = ref.name if ref.kind == "wasm" else name
+    name = ref.name if ref.kind in _NAMED else name
     return "" if name == node.name else f" (component `{name}`)"
 
 
@@ -158,9 +164,16 @@ def is_from_outside(error: BaseException) -> bool:
     return False
 
 
-def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
+def _at(
+    error: TorvynError, plan: Plan, node: NodePlan, cause: BaseException | None = None
+) -> TorvynError:
+    """The error with its place: the line in which the component raised, else that of its node."""
     path = f"flow.{plan.name}.nodes.{node.name}"
-    at = node.location
+    at, raised = node.location, None if cause is None else source_line(cause)
+    if raised is not None:
+        # A traceback shows notes, but not locations.
+        error.add_note(f"at {raised}")
+        return error.at(Location(raised.file, raised.line, None, path))
     file, line, column = (at.file, at.line, at.column) if at else (None, None, None)
     return error.at(Location(file, line, column, path))
 
@@ -179,7 +192,7 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
     )
     error.node = node.name
     error.__cause__ = None if node.component.kind == "wasm" else cause
-    _at(error, plan, node)
+    _at(error, plan, node, error.__cause__)
     return _interrupt(cause, error) if is_from_outside(cause) else error
 
 
@@ -222,10 +235,11 @@ def feed_error(items: list[Any], message: str, statistics: Statistics) -> Torvyn
     """The error for items that a flow cannot take."""
     kinds = (str, bytes, Output, Element)
     for item in items:
-        if not any(is_instance(item, kind) for kind in kinds):
+        if not any(is_instance(item, kind) for kind in kinds) and json_text(item) is None:
             return ContractError(
                 "contract.wrong-result",
-                f"a flow takes str, bytes, Output or Element, not {class_name(item)}",
+                "a flow takes str, bytes, a dict, a dataclass, Output or Element, not "
+                f"{class_name(item)}",
             )
     error = FlowError("reactor.memory-exceeded", f"the flow received too much: {message}")
     holder = max(statistics.nodes, key=lambda name: statistics.nodes[name].held_bytes)

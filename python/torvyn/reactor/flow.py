@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract import Backpressure, ComponentLike, Element, End, OnError, Priority
+from torvyn.contract import Backpressure, Element, End, OnError, Priority, Stage
 from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
@@ -33,12 +33,13 @@ class Flow(SwappableFlow):
         flow = torvyn.Flow(["a", "b"], torvyn.filter(lambda e: e.text != "a"))
         for element in flow: ...
 
-    Positional stages form a chain. For branches use `add` and `connect`.
+    Positional stages form a chain: components, names of built-in ones, functions of an element, and
+    iterables as sources. For branches use `add` and `connect`.
     """
 
     def __init__(
         self,
-        *stages: ComponentLike,
+        *stages: Stage,
         name: str = "main",
         priority: Priority | None = None,
         deadline_s: float | None = None,
@@ -174,6 +175,9 @@ class Flow(SwappableFlow):
         outputs = native.iterate(execution.raise_failure, text)
         try:
             yield from outputs
+        except FlowError as error:
+            # The frames of this package tell nothing about a component's mistake.
+            raise error.with_traceback(None)  # noqa: B904, it keeps its cause
         finally:
             outputs.close()
             del outputs

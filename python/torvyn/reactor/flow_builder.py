@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, Unpack
 
-from torvyn.contract import ComponentLike, EdgeOptions, NodeOptions, as_component
+from torvyn.contract import Component, EdgeOptions, NodeOptions, Stage, as_component
 from torvyn.contract.inspection import is_instance
 from torvyn.errors import FlowError
 from torvyn.link import link_flow
@@ -20,13 +20,13 @@ from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
 class FlowBuilder:
     """The side of a `Flow` that exists before it runs."""
 
-    def __init__(self, record: FlowRecord, stages: Iterable[ComponentLike]) -> None:
+    def __init__(self, record: FlowRecord, stages: Iterable[Stage]) -> None:
         self._record = record
         self._plan: Plan | None = None
         previous = None
         for stage in stages:
-            component = as_component(stage)
-            name = self._free_name(role_of(component))
+            component = component_of(stage)
+            name = self._free_name(_title(component))
             record.nodes[name] = NodeRecord(name, component)
             if previous is not None:
                 record.edges.append(EdgeRecord(PortRef(previous), PortRef(name)))
@@ -36,9 +36,7 @@ class FlowBuilder:
     def name(self) -> str:
         return self._record.name
 
-    def add(
-        self, name: str, component: str | ComponentLike, **options: Unpack[NodeOptions]
-    ) -> Self:
+    def add(self, name: str, component: Stage, **options: Unpack[NodeOptions]) -> Self:
         """Adds a node: a component, or the name of a built-in one.
 
         The options are those of `[flow.N.nodes.X]`.
@@ -46,8 +44,7 @@ class FlowBuilder:
         self._must_be_new()
         if name in self._record.nodes:
             raise FlowError("reactor.name-taken", f"the flow already has a node `{name}`")
-        component = component if is_instance(component, str) else as_component(component)
-        self._record.nodes[name] = NodeRecord(name, component, **options)
+        self._record.nodes[name] = NodeRecord(name, component_of(component), **options)
         self._plan = None
         return self
 
@@ -67,13 +64,13 @@ class FlowBuilder:
             self._plan = link_flow(self._record, open_start=True, open_end=True)
         return self._plan
 
-    def _free_name(self, role: str) -> str:
+    def _free_name(self, title: str) -> str:
         names, number = self._record.nodes, 2
-        if role not in names:
-            return role
-        while f"{role}-{number}" in names:
+        if title not in names:
+            return title
+        while f"{title}-{number}" in names:
             number += 1
-        return f"{role}-{number}"
+        return f"{title}-{number}"
 
     def _must_be_new(self) -> None:
         raise NotImplementedError
@@ -115,3 +112,13 @@ class FlowBuilder:
                 f"the flow has a source, `{sources[0]}`, and cannot be fed",
                 hint="remove the source: the caller feeds a flow that has none",
             )
+
+
+def component_of(stage: Stage) -> str | Component:
+    """The component of a stage, or the name of a built-in one as it is."""
+    return stage if is_instance(stage, str) else as_component(stage)
+
+
+def _title(component: str | Component) -> str:
+    """What the node of a stage is called: the built-in component, or else the role."""
+    return component.rpartition(":")[2] if isinstance(component, str) else role_of(component)

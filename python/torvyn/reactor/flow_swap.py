@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Unpack
 
-from torvyn.contract import ComponentLike, as_component
-from torvyn.contract.inspection import is_instance
+from torvyn.contract import Stage
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.flow_builder import component_of
 from torvyn.reactor.flow_feed import FlowFeed
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class SwappableFlow(FlowFeed):
     def swap(
         self,
         node: str,
-        component: str | ComponentLike,
+        component: Stage,
         *,
         config: Config = None,
         **options: Unpack[SwapKeywords],
@@ -48,7 +48,7 @@ class SwappableFlow(FlowFeed):
     async def swap_async(
         self,
         node: str,
-        component: str | ComponentLike,
+        component: Stage,
         *,
         config: Config = None,
         **options: Unpack[SwapKeywords],
@@ -123,7 +123,7 @@ class SwappableFlow(FlowFeed):
         now = {runner.node.name: runner.node for runner in execution.runners}
         return replace(plan, nodes=tuple(now.get(node.name, node) for node in plan.nodes))
 
-    def _new_node(self, name: str, component: str | ComponentLike, config: Config) -> NodePlan:
+    def _new_node(self, name: str, component: Stage, config: Config) -> NodePlan:
         from torvyn.reactor.swap.new_node import link_node
         from torvyn.reactor.swap.refusals import unknown_node
 
@@ -132,8 +132,7 @@ class SwappableFlow(FlowFeed):
         if old is None:
             names = ", ".join(f"`{node.name}`" for node in plan.nodes)
             raise unknown_node(self.name, name, f"its nodes are {names}")
-        made = component if is_instance(component, str) else as_component(component)
-        return link_node(plan, old, made, config)
+        return link_node(plan, old, component_of(component), config)
 
     def _submit(self, node: NodePlan, options: SwapKeywords) -> Future[SwapReport]:
         """Carries the swap out on another thread: `init` may block."""

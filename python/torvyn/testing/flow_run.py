@@ -7,7 +7,11 @@ import weakref
 from dataclasses import replace
 from typing import Final, Unpack
 
-from torvyn.contract import Component, ComponentLike, Element, End, FlowOptions, as_component
+from torvyn.contract import Component, Element, End, FlowOptions, Stage, as_component
+from torvyn.errors import LinkError
+from torvyn.link import instantiate
+from torvyn.link.component_loader import Library
+from torvyn.manifest.problems import Problems
 from torvyn.reactor import Flow, Statistics
 from torvyn.reactor.stepper import Stepper
 from torvyn.testing.clock import Clock
@@ -88,7 +92,7 @@ class FlowRun:
 
 
 def run_flow(
-    *stages: ComponentLike | Flow,
+    *stages: Stage | Flow,
     capacity: int | None = None,
     until: Until = done,
     clock: Clock | None = None,
@@ -107,13 +111,23 @@ def run_flow(
         if variant is not None:
             _use_variant(stages[0], variant)
         return FlowRun(stages[0], None, timeout_s).go(until)
-    components: list[Component] = [as_component(stage) for stage in stages]
+    components = [_component(stage, at > 0) for at, stage in enumerate(stages)]
     sink = None if components[-1].role == "sink" else CollectingSink()
     components += [] if sink is None else [sink]
     if variant is not None:
         components = [as_variant(component, variant) for component in components]
     flow = Flow(*components, queue_depth=capacity, clock=clock, **options)
     return FlowRun(flow, sink, timeout_s).go(until)
+
+
+def _component(stage: Stage, has_input: bool) -> Component:
+    if not isinstance(stage, str):
+        return as_component(stage)
+    problems = Problems()
+    found = Library().find(stage, None, problems, has_input=has_input)
+    if found is None:
+        raise LinkError.of(problems.diagnostics())
+    return instantiate(found.ref)
 
 
 def _use_variant(flow: Flow, variant: str) -> None:

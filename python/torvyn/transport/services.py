@@ -34,8 +34,10 @@ def served_plans(linker: ProjectLinker) -> dict[str, Plan]:
     """
     routes = linker.manifest.serve.routes
     names = routes or {name: name for name in linker.manifest.flows}
-    required = [name for name, flow in linker.manifest.flows.items() if _is_answering(flow)]
-    plans = linker.plans(tuple(routes.values()) or required)
+    flows = linker.manifest.flows
+    required = [name for name, flow in flows.items() if _is_answering(flow)]
+    # If none answers, the reason may be a problem of any flow, such as a misspelt `response`.
+    plans = linker.plans(tuple(routes.values()) or required or flows)
     served: dict[str, Plan] = {}
     for route, name in names.items():
         if name not in plans:

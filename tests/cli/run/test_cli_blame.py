@@ -92,8 +92,8 @@ def test_check_explains_the_signatures_of_a_project(cli: Cli, project: Project) 
 @pytest.mark.parametrize(
     ("method", "problem"),
     [
-        ("process", "error[component.fatal]: node `work` failed in `process` on element 0"),
-        ("init", "error[reactor.init-failed]: node `work` failed in `init`"),
+        ("process", "error[component.fatal]: {work} failed in `process` on element 0"),
+        ("init", "error[reactor.init-failed]: {work} failed in `init`"),
     ],
 )
 def test_an_interrupt_without_a_signal_is_the_components(
@@ -106,4 +106,5 @@ def test_an_interrupt_without_a_signal_is_the_components(
     done = cli("run", cwd=project(nodes, part=CLASS.format(role="Processor", body=body)))
 
     assert done.code == 1
+    problem = problem.format(work="node `work` (component `part`)")
     assert f"{problem}: KeyboardInterrupt" in done.err

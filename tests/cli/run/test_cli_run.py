@@ -170,8 +170,10 @@ def test_an_exception_in_a_component_is_an_error_with_its_place(
         "[torvyn] Flow 'main' failed.\n[torvyn] 1 tokens produced | 0 elements emitted | 1 errors\n"
     )
     assert error == (
-        "[component.internal]: node `work` failed in `process` on element 0: KeyError: 'a'\n"
-        "  at Torvyn.toml:11:1, flow.main.nodes.work\n"
+        "[component.internal]: node `work` (component `failing`) failed in `process` on element 0: "
+        "KeyError: 'a'\n"
+        "  at failing/component.py:5, flow.main.nodes.work\n\n"
+        "The same command with `-v` shows the traceback.\n"
     )
 
 

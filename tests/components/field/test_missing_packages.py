@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from torvyn.components.builtin.source_modbus import Modbus
-from torvyn.components.builtin.source_nats import Nats
-from torvyn.components.builtin.source_opcua import OpcUa
-from torvyn.components.builtin.source_serial import Serial
+from torvyn.components import ModbusSource as Modbus
+from torvyn.components import NatsSource as Nats
+from torvyn.components import OpcUa
+from torvyn.components import SerialSource as Serial
 from torvyn.errors import MissingError
 
 

@@ -10,8 +10,7 @@ from waiting import PATIENCE_S, eventually, pull_json
 
 import torvyn
 from torvyn import Element, InvalidInput, Unavailable
-from torvyn.components.builtin.sink_modbus import Modbus as ModbusSink
-from torvyn.components.builtin.source_modbus import Modbus as ModbusSource
+from torvyn.components import ModbusSink, ModbusSource
 from torvyn.components.network.modbus_device import group_registers, parse_registers
 from torvyn.components.network.poll_schedule import PollSchedule
 from torvyn.errors import ContractError

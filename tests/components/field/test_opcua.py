@@ -8,7 +8,7 @@ from waiting import eventually, find_free_port, pull, pull_json
 
 import torvyn
 from torvyn import Unavailable
-from torvyn.components.builtin.source_opcua import OpcUa
+from torvyn.components import OpcUa
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink
 

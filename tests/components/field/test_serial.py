@@ -11,8 +11,7 @@ from waiting import PATIENCE_S, eventually, pull
 
 import torvyn
 from torvyn import Element, InvalidInput, Unavailable
-from torvyn.components.builtin.sink_serial import Serial as SerialSink
-from torvyn.components.builtin.source_serial import Serial as SerialSource
+from torvyn.components import SerialSink, SerialSource
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 

@@ -10,10 +10,7 @@ from waiting import PATIENCE_S, eventually, pull
 
 import torvyn
 from torvyn import Element, InvalidInput, Unavailable
-from torvyn.components.builtin.sink_tcp import Tcp as TcpSink
-from torvyn.components.builtin.sink_udp import Udp as UdpSink
-from torvyn.components.builtin.source_tcp import Tcp as TcpSource
-from torvyn.components.builtin.source_udp import Udp as UdpSource
+from torvyn.components import TcpSink, TcpSource, UdpSink, UdpSource
 from torvyn.contract import PENDING
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink, ScriptedSource, check_account

@@ -7,8 +7,7 @@ import pytest
 
 import torvyn
 from torvyn import Element, InvalidInput
-from torvyn.components.builtin.sink_csv import Csv as CsvSink
-from torvyn.components.builtin.source_csv import Csv as CsvSource
+from torvyn.components import CsvSink, CsvSource
 from torvyn.errors import ContractError
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import torvyn
 from torvyn import Element, End, InvalidInput, Unavailable
-from torvyn.components.builtin.sink_file import File
+from torvyn.components import File
 from torvyn.errors import MissingError
 
 
@@ -94,7 +94,7 @@ def test_a_full_disk_is_unavailable_and_names_the_path(start):
 FULL = """
 import resource, signal, sys
 from torvyn import Element, Unavailable
-from torvyn.components.builtin.sink_file import File
+from torvyn.components import File
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (25, hard))

@@ -11,7 +11,7 @@ import pytest
 
 import torvyn
 from torvyn import InvalidInput
-from torvyn.components.builtin.source_lines import Lines
+from torvyn.components import Lines
 from torvyn.errors import ContractError, MissingError
 
 
@@ -174,7 +174,7 @@ def python(program, **options):
 
 BLOCKED = """
 import threading
-from torvyn.components.builtin.source_lines import Lines
+from torvyn.components import Lines
 source, seen = Lines(), threading.Event()
 source.init("")
 def read():

@@ -8,7 +8,7 @@ import pytest
 
 import torvyn
 from torvyn import InvalidInput
-from torvyn.components.builtin.source_tail import Tail
+from torvyn.components import Tail
 from torvyn.components.line_format import LineSplitter
 from torvyn.contract import PENDING, Pending
 from torvyn.errors import ContractError

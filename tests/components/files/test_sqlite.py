@@ -14,8 +14,7 @@ import pytest
 
 import torvyn
 from torvyn import Element, Fatal, InvalidInput, Unavailable
-from torvyn.components.builtin.sink_sqlite import SQLite as SQLiteSink
-from torvyn.components.builtin.source_sqlite import SQLite as SQLiteSource
+from torvyn.components import SQLiteSink, SQLiteSource
 from torvyn.contract import Context, Pending
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
@@ -252,7 +251,7 @@ def test_a_position_in_another_column_is_rejected(source, path):
 COPY = """
 import sys
 from torvyn import Element
-from torvyn.components.builtin.sink_sqlite import SQLite
+from torvyn.components import SQLiteSink as SQLite
 sink = SQLite()
 sink.init('{"path": "%s", "key": ["n"]}' % sys.argv[1])
 n = 0

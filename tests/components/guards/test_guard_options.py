@@ -5,9 +5,7 @@ from guard_forms import STREAM, all_forms, run_guard
 
 import torvyn
 from torvyn import Element
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_pattern import Pattern
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Blocklist, Pattern, Redact
 from torvyn.errors import ContractError, LinkError
 
 

@@ -7,8 +7,7 @@ from guard_forms import STREAM, all_forms, run_guard
 
 import torvyn
 from torvyn import Output, Verdict
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Blocklist, Redact
 from torvyn.testing import CollectingSink
 
 

@@ -4,7 +4,7 @@ import pytest
 from driven_sink import DrivenSink
 from scripted_server import ScriptedServer
 
-from torvyn.components.builtin.sink_http import Http
+from torvyn.components import HttpSink as Http
 from torvyn.components.config import config_text
 
 

@@ -6,8 +6,7 @@ import pytest
 import trustme
 
 import torvyn
-from torvyn.components.builtin.sink_http import Http as HttpSink
-from torvyn.components.builtin.source_http import Http as HttpSource
+from torvyn.components import HttpSink, HttpSource
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from scripted_server import ScriptedServer
 
 import torvyn
-from torvyn.components.builtin.sink_http import Http
+from torvyn.components import HttpSink as Http
 from torvyn.components.config import config_text
 from torvyn.contract import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import torvyn
-from torvyn.components.builtin.source_http import Http
+from torvyn.components import HttpSource as Http
 from torvyn.components.config import config_text
 from torvyn.errors import ContractError, FlowError
 

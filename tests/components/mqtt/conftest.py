@@ -6,7 +6,7 @@ import pytest
 from mosquitto import running_broker
 from paho.mqtt import client as mqtt
 
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSource as Mqtt
 from torvyn.components.config import config_text
 from torvyn.contract import PENDING
 

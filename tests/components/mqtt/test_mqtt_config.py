@@ -3,8 +3,8 @@
 import pytest
 from paho.mqtt.client import topic_matches_sub
 
-from torvyn.components.builtin.sink_mqtt import Mqtt as MqttSink
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSink
+from torvyn.components import MqttSource as Mqtt
 from torvyn.components.config import config_text
 from torvyn.components.mqtt.subscriptions import matches
 from torvyn.errors import ContractError

@@ -11,7 +11,7 @@ from mosquitto import needs_mosquitto
 from scale import sample
 
 import torvyn
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSource as Mqtt
 
 pytestmark = needs_mosquitto
 
@@ -21,7 +21,7 @@ MESSAGES = 3000
 # A flow whose sink has accepted an element when it is in the pipe, which outlives the process.
 CHILD = """
 import os, sys, torvyn
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSource as Mqtt
 
 class Pipe(torvyn.Sink):
     def push(self, element):

@@ -6,7 +6,7 @@ import pytest
 from mosquitto import needs_mosquitto
 
 import torvyn
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSource as Mqtt
 
 pytestmark = needs_mosquitto
 

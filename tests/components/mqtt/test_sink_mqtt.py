@@ -8,7 +8,7 @@ from driven_sink import DrivenSink
 from mosquitto import needs_mosquitto, running_broker
 
 import torvyn
-from torvyn.components.builtin.sink_mqtt import Mqtt
+from torvyn.components import MqttSink as Mqtt
 from torvyn.components.config import config_text
 from torvyn.contract import Element
 from torvyn.errors import InvalidInput, Unavailable

@@ -5,7 +5,7 @@ import socket
 import pytest
 from mosquitto import needs_mosquitto
 
-from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components import MqttSource as Mqtt
 from torvyn.components.config import config_text
 
 pytestmark = needs_mosquitto

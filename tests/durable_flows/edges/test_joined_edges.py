@@ -10,7 +10,7 @@ from typing import Any
 from durable_parts import AckSource, GatedSink, check_account, wait_until
 
 import torvyn
-from torvyn.components.builtin.sink_sqlite import SQLite
+from torvyn.components import SQLiteSink as SQLite
 from torvyn.components.http.batch_body import BodyEncoder
 from torvyn.durable import DurableStore, LogOptions
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scale import sample
 
 import torvyn
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Redact
 from torvyn.engine import Scripted
 from torvyn.protocol.frames import ToolCall
 

@@ -12,8 +12,7 @@ from observed_engines import Endless, nothing_runs, wait_until
 from scale import sample
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
-from torvyn.components.builtin.sink_collect import Collect
+from torvyn.components import Collect, Sentence
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import FlowError, LinkError
 from torvyn.protocol.frames import ToolCall

@@ -9,7 +9,7 @@ import pytest
 from observed_engines import nothing_runs, wait_until
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components import Sentence
 from torvyn.engine import ChoiceStep, Engine, Request, Step
 from torvyn.errors import Internal
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components import Sentence
 from torvyn.engine import ChoiceStep, Engine, Request, Step
 from torvyn.engine.answer.response import Response
 from torvyn.protocol.frames import ToolCall

@@ -10,7 +10,7 @@ from local_model import needs_model
 from observed_engines import wait_until
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components import Sentence
 from torvyn.engine.local.engine import Local, bundled_model
 from torvyn.errors import InvalidInput, MissingError, Unavailable
 

@@ -9,7 +9,7 @@ import pytest
 
 import torvyn
 from fake_upstream import DONE, HELLO, delta, event, running, says, status
-from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components import Sentence
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
 from torvyn.protocol.openai.finish_reasons import translate

@@ -11,7 +11,7 @@ from observed_engines import Endless, Silent, nothing_runs, wait_until
 from repeating_engine import Repeats, said
 
 import torvyn
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Redact
 from torvyn.engine import Request, Scripted, Service
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.errors import FlowError, LinkError

@@ -10,8 +10,7 @@ from observed_engines import Endless, Silent, wait_until
 from repeating_engine import Repeats, said
 
 import torvyn
-from torvyn.components.builtin.filter_redact import Redact
-from torvyn.components.builtin.sink_collect import Collect
+from torvyn.components import Collect, Redact
 from torvyn.engine import Request, Scripted
 from torvyn.errors import FlowError, LinkError
 

@@ -18,7 +18,7 @@ except torvyn.errors.Internal as error:
 
 JSON = """
 deep = "[" * int(sys.argv[1]) + "]" * int(sys.argv[1])
-from torvyn.components.builtin.processor_json_map import JsonMap
+from torvyn.components import JsonMap
 stage = JsonMap()
 stage.config = '{"set": {"a": 1}}'
 try:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import sample
 
-from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components import Sentence
 from torvyn.engine import Scripted
 from torvyn.reactor import Flow
 

@@ -10,8 +10,7 @@ import pytest
 
 import torvyn
 from torvyn import PENDING, Element, Signal
-from torvyn.components.builtin.aggregator_batch import Batch
-from torvyn.components.builtin.aggregator_join import Join
+from torvyn.components import Batch, Join
 from torvyn.errors import FlowError
 from torvyn.testing import CollectingSink, idle, run_flow
 

@@ -5,9 +5,7 @@ import random
 import pytest
 
 import torvyn
-from torvyn.components.builtin.aggregator_sentence import Sentence
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.source_scripted import Scripted
+from torvyn.components import Blocklist, Scripted, Sentence
 from torvyn.errors import Internal
 from torvyn.testing import VARIANTS, CollectingSink, StallingSink, as_variant, idle, run_flow
 

@@ -127,8 +127,11 @@ def test_a_source_without_elements_is_pending(mode):
     ("answer", "problem"),
     [
         ([], "returned an empty list; return PENDING if nothing is ready, None at the end"),
-        ("text", "returned str, expected a list of str, bytes or Output"),
-        ([None], "returned NoneType, expected str, bytes or Output as each item"),
+        ("text", "returned str, expected a list of str, bytes, dicts, dataclasses or Output"),
+        (
+            [None],
+            "returned NoneType, expected str, bytes, a dict, a dataclass or Output as ",
+        ),
         (["x"] * 2000, r"returned 2000 elements, but it may return at most \d+"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 import torvyn
-from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components import Blocklist
 from torvyn.errors import FlowError
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import torvyn
 from torvyn import PENDING, Output
-from torvyn.components.builtin.sink_collect import Collect
+from torvyn.components import Collect
 from torvyn.errors import FlowError
 from torvyn.testing import CollectingSink, CountingSource, ScriptedSource, StallingSink, idle
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import torvyn
-from torvyn.components.builtin.sink_sqlite import SQLite
+from torvyn.components import SQLiteSink as SQLite
 from torvyn.errors import LinkError
 
 

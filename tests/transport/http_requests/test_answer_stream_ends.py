@@ -9,7 +9,7 @@ import pytest
 from asgi_client import PROMPT_BODY, Client, Endless, Gated, serving, texts, within
 
 from torvyn import Flow
-from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Service, Step
 from torvyn.errors import Unavailable
 from torvyn.transport import ServerSettings, app

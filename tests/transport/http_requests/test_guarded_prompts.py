@@ -15,8 +15,7 @@ from websocket_client import START, Socket, speaking
 
 import torvyn
 from torvyn.client import Client as TorvynClient
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Blocklist, Redact
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.protocol.frames import Usage

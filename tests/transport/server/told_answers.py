@@ -13,7 +13,7 @@ import pytest
 from live_server import Served, served, wait_for
 
 import torvyn
-from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.answer.direct_path import DirectPath
 from torvyn.transport.answer_stream import AnswerStream

@@ -12,8 +12,7 @@ from keyed_server import Keyed
 from websocket_client import START, Socket
 
 import torvyn
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components import Blocklist, Redact
 from torvyn.engine import Scripted, Service
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.link import ProjectLinker

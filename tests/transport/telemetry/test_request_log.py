@@ -12,7 +12,7 @@ from live_server import served, wait_for
 from websocket_client import START, Socket
 
 import torvyn
-from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components import Blocklist
 from torvyn.engine import Scripted, Service
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.transport import app

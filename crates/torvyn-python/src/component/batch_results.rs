@@ -8,7 +8,7 @@ use torvyn_stream::{Answers, Batch, ErrorKind, Outbox, Pull, Settled, StageError
 
 use crate::component::interpret::{Answer, filter_step, made_step, pull_step, sink_step};
 use crate::element::convert::{component_error, type_name};
-use crate::element::emission::{emission, emit_text};
+use crate::element::emission::{emission, emit_text, json_emission};
 use crate::symbols::Symbols;
 
 /// The results of a batch. An error is about the call as a whole.
@@ -102,13 +102,17 @@ pub fn pull_batch_step(
         let item = items.get(at)?;
         match emission(py, symbols, &item)? {
             Some(made) => out.emit(made),
-            None => return Err(wrong(Role::Source, &item, "str, bytes or Output as each item")),
+            None => match json_emission(py, symbols, &item)? {
+                Some(made) => out.emit(made),
+                None => return Err(wrong(Role::Source, &item, PULLED_ITEM)),
+            },
         }
     }
     Ok(None)
 }
 
-const PULLED: &str = "a list of str, bytes or Output, or None, PENDING or End";
+const PULLED: &str = "a list of str, bytes, dicts, dataclasses or Output, or None, PENDING or End";
+const PULLED_ITEM: &str = "str, bytes, a dict, a dataclass or Output as each item";
 
 fn wrong_count(count: usize, most: usize) -> StageError {
     let message = if count == 0 {
@@ -226,8 +230,8 @@ fn wrong_batch(role: Role, got: &Bound<'_, PyAny>) -> StageError {
 fn wrong_item(role: Role, got: &Bound<'_, PyAny>) -> StageError {
     let expected = match role {
         Role::Sink => "None or an exception for each element",
-        Role::Aggregator => "None, str, bytes, Output or a list of them",
-        _ => "None, str, bytes, Output, a list of them or an exception for each element",
+        Role::Aggregator => "None, str, bytes, a dict, a dataclass, Output or a list of them",
+        _ => "None, str, bytes, a dict, a dataclass, Output, a list of them or an exception for each element",
     };
     wrong(role, got, expected)
 }

@@ -4,10 +4,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use torvyn_reactor::Role;
-use torvyn_stream::{ErrorKind, Outbox, Pull, StageError, Step};
+use torvyn_stream::{Emission, ErrorKind, Outbox, Pull, StageError, Step};
 
 use crate::element::convert::{component_error, end_of, type_name, wrong_result};
-use crate::element::emission::{emission, emit_text, text_len, text_of_len};
+use crate::element::emission::{emission, emit_text, json_emission, text_len, text_of_len};
 use crate::enums::{VerdictKind, from_python};
 use crate::symbols::Symbols;
 
@@ -74,7 +74,7 @@ fn verdict(
             }
             match emission(py, symbols, &text) {
                 Ok(Some(made)) => Ok(Step::Replace(made)),
-                Ok(None) => Err(wrong_result(Role::Filter, &text)),
+                Ok(None) => json_or_wrong(py, symbols, Role::Filter, &text).map(Step::Replace),
                 Err(error) => Err(error),
             }
         }
@@ -125,7 +125,19 @@ pub fn made_step<'py>(
     if unsafe { ffi::PyIter_Check(value.as_ptr()) } != 0 {
         return Ok(Answer::Iterator(value));
     }
-    Err(wrong_result(role, &value))
+    out.emit(json_or_wrong(py, symbols, role, &value)?);
+    Ok(Answer::Step(Step::Done))
+}
+
+/// A dict or a dataclass as JSON; the error about a wrong result for anything else.
+#[cold]
+pub fn json_or_wrong(
+    py: Python<'_>,
+    symbols: &Symbols,
+    role: Role,
+    value: &Bound<'_, PyAny>,
+) -> Result<Emission, StageError> {
+    json_emission(py, symbols, value)?.ok_or_else(|| wrong_result(role, value))
 }
 
 /// Emits one item of several; skips None.
@@ -146,7 +158,10 @@ pub fn emit_item(
             Ok(())
         }
         None if item.is_none() => Ok(()),
-        None => Err(wrong_result(role, item)),
+        None => {
+            out.emit(json_or_wrong(py, symbols, role, item)?);
+            Ok(())
+        }
     }
 }
 
@@ -250,5 +265,5 @@ pub fn pull_step(
             .map_err(|error| component_error(py, error))?;
         return Ok(Pull::Pending(after.map(|after| now_ns.saturating_add((after.max(0.0) * 1e9) as u64))));
     }
-    Err(wrong_result(Role::Source, value))
+    json_or_wrong(py, symbols, Role::Source, value).map(Pull::Ready)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 use torvyn_reactor::{Role, SharedState};
 use torvyn_stream::{Element, End, ErrorKind, Foreign, StageError};
 
@@ -120,14 +120,19 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
 }
 
+const EMISSIONS: &str = "None, str, bytes, a dict, a dataclass, Output, a list or a generator of them";
+
 pub fn wrong_result(role: Role, got: &Bound<'_, PyAny>) -> StageError {
     let kind = type_name(got);
     let expected = match role {
-        Role::Source => "str, bytes, Output, None, PENDING or End",
-        Role::Processor => "None, str, bytes, Output, a list or a generator of them",
+        Role::Source => "str, bytes, a dict, a dataclass, Output, None, PENDING or End",
+        Role::Processor if got.is_instance_of::<PyBool>() => {
+            "an element; a function that tells which elements to keep is a filter: wrap it in `torvyn.filter(...)`"
+        }
+        Role::Processor => EMISSIONS,
         Role::Filter => "bool or Verdict",
         Role::Router => "names of its declared ports",
-        Role::Aggregator => "None, str, bytes, Output, a list or a generator of them",
+        Role::Aggregator => EMISSIONS,
         Role::Sink => "None or Signal",
     };
     StageError::new(ErrorKind::Contract, format!("returned {kind}, expected {expected}"))

@@ -47,6 +47,29 @@ pub fn emission(
     Ok(None)
 }
 
+/// A dict or a dataclass as an emission of JSON. `None` for any other type. It is asked last, before the error about a
+/// result, so that nothing else waits for it.
+#[cold]
+pub fn json_emission(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+) -> Result<Option<Emission>, StageError> {
+    let Some(text) = json_text(symbols, value).map_err(|error| component_error(py, error))? else {
+        return Ok(None);
+    };
+    plain(text.as_any(), ContentType::JSON).map(Some)
+}
+
+/// A dict or a dataclass as JSON. `None` for any other type.
+pub fn json_text<'py>(
+    symbols: &Symbols,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyString>>> {
+    let text = symbols.json_text.bind(value.py()).call1((value,))?;
+    if text.is_none() { Ok(None) } else { Ok(Some(text.cast_into::<PyString>()?)) }
+}
+
 /// The length of an exact str in bytes. None for anything else, and for a str that is special in any way.
 ///
 /// # Safety
@@ -127,16 +150,21 @@ fn encoded_len(value: &Bound<'_, PyAny>, content_type: ContentType) -> Option<us
 fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
     let py = value.py();
     let data = value.getattr("data")?;
-    let text = data.is_instance_of::<PyString>();
-    if !text && !data.is_instance_of::<PyBytes>() {
+    let (data, own_type) = if data.is_instance_of::<PyString>() {
+        (data, ContentType::TEXT)
+    } else if data.is_instance_of::<PyBytes>() {
+        (data, ContentType::BINARY)
+    } else if let Some(text) = json_text(symbols, &data)? {
+        (text.into_any(), ContentType::JSON)
+    } else {
         let kind = data.get_type().name()?;
-        let message = format!("an Output's data is str or bytes, not {kind}");
+        let message = format!("an Output's data is str, bytes, a dict or a dataclass, not {kind}");
         return Err(PyErr::from_value(
             symbols.contract_error.bind(py).call1(("contract.wrong-result", message))?,
         ));
-    }
-    let mut made = plain(&data, if text { ContentType::TEXT } else { ContentType::BINARY })
-        .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.message))?;
+    };
+    let mut made =
+        plain(&data, own_type).map_err(|error| pyo3::exceptions::PyValueError::new_err(error.message))?;
     let content_type = value.getattr("content_type")?;
     // An empty name means none, as in the contract of guests.
     if content_type.is_truthy()? {

@@ -17,6 +17,7 @@ use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyString, PyTuple};
 use torvyn_reactor::SharedState;
 use torvyn_stream::{ContentName, ContentType, CopyReason, LONGEST_NAME, Payload};
 
+use crate::element::emission::json_text;
 use crate::symbols::Symbols;
 
 pub enum Data {
@@ -123,6 +124,8 @@ impl PyElement {
             (Data::Text(text.clone().unbind()), ContentName::TEXT)
         } else if let Ok(bytes) = data.cast::<PyBytes>() {
             (Data::Bytes(bytes.clone().unbind()), ContentName::BINARY)
+        } else if let Some(text) = json_text(Symbols::get(py)?, data)? {
+            (Data::Text(text.unbind()), ContentName::WellKnown(ContentType::JSON))
         } else {
             let kind = data.get_type().name()?;
             return Err(PyTypeError::new_err(format!(
@@ -175,6 +178,11 @@ impl PyElement {
             Data::Text(text) => Ok(text.bind(py).clone()),
             _ => Ok(PyString::new(py, &String::from_utf8_lossy(self.view(py)?))),
         }
+    }
+
+    /// The payload as JSON; raises `InvalidInput` when it is not JSON.
+    fn json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Symbols::get(slf.py())?.read_json.bind(slf.py()).call1((slf,))
     }
 
     /// The payload as a read-only view of bytes; no copy.

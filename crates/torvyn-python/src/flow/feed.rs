@@ -8,7 +8,8 @@ use pyo3::types::{PyList, PyString};
 use torvyn_reactor::Role;
 use torvyn_stream::{ContentType, CopyReason, Element, Emission, End, StageError};
 
-use crate::element::convert::{attributes_of, end_of, wrong_result};
+use crate::component::interpret::json_or_wrong;
+use crate::element::convert::{attributes_of, end_of};
 use crate::element::emission::emission;
 use crate::element::foreign::object;
 use crate::enums::TurnStatus;
@@ -26,8 +27,12 @@ pub fn feed_items<'py>(
     // A wrong item rejects the whole batch, so that the caller can feed it again.
     let mut waiting = VecDeque::with_capacity(items.len());
     for item in items {
-        let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
-        waiting.push_back(made.ok_or_else(|| raise(py, wrong_result(Role::Source, &item)))?);
+        let made = match emission(py, symbols, &item) {
+            Ok(Some(made)) => Ok(made),
+            Ok(None) => json_or_wrong(py, symbols, Role::Source, &item),
+            Err(error) => Err(error),
+        };
+        waiting.push_back(made.map_err(|error| raise(py, error))?);
     }
     let mut fed = 0;
     let mut has_driven = false;

@@ -21,7 +21,7 @@ from torvyn.link.component_traits import ROLE_METHODS, defines_method, is_async_
 from torvyn.manifest.problems import Problems
 from torvyn.manifest.records import NodeRecord
 
-_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("config",),
     "teardown": (),
     "pull": (),
@@ -53,7 +53,7 @@ class _Method:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        return _ARGUMENTS[self.name]
+        return ARGUMENTS[self.name]
 
     @property
     def fits(self) -> bool:

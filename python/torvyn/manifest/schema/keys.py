@@ -37,6 +37,11 @@ class Key:
         if not self.attribute:
             object.__setattr__(self, "attribute", self.name)
 
+    @property
+    def meaning(self) -> str:
+        """`doc` as a part of a sentence: `write ...`."""
+        return f"{self.doc[0].lower()}{self.doc[1:].rstrip('.')}"
+
 
 @dataclass(frozen=True, slots=True)
 class Table:

@@ -36,7 +36,8 @@ class Lifecycle:
                 await runner.init(driver)
             except BaseException as error:
                 await self.teardown(driver)
-                raise self._init_error(runner, error) from error.__cause__
+                failed = self._init_error(runner, error)
+                raise failed from failed.__cause__
             if self._is_abandoned:
                 # `init` returned after the run had been abandoned.
                 self._initialized.append(runner)

@@ -49,7 +49,8 @@ class Candidate:
             raise init_timeout(plan, self._node) from None
         except BaseException as error:
             cause = error.error if isinstance(error, WrappedError) else error
-            raise init_failure(plan, self._node, cause) from error.__cause__
+            failed = init_failure(plan, self._node, cause)
+            raise failed from failed.__cause__
 
     def _run_init(self, done: Future[None]) -> None:
         try:

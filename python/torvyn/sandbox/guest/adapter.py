@@ -17,6 +17,7 @@ from torvyn import errors
 from torvyn.contract import Batch, Signal
 from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
+from torvyn.contract.json_payload import JSON, json_text
 from torvyn.sandbox.guest import deep_json
 
 try:
@@ -175,16 +176,22 @@ def wrong_result(result: Any, expected: str) -> errors.ContractError:
     return errors.ContractError("contract.wrong-result", message)
 
 
-EMISSIONS = "None, str, bytes, Output, a list or a generator of them"
+EMISSIONS = "None, str, bytes, a dict, a dataclass, Output, a list or a generator of them"
 
 
 def outputs(result: Any) -> list[Any]:
     """Zero, one or several `output-element`s."""
     if result is None:
         return []
-    if isinstance(result, (str, bytes, Output, PureElement)):
+    if is_emission(result):
         return [output(result)]
     return [output(item) for item in items_of(result)]
+
+
+def is_emission(result: Any) -> bool:
+    """Whether it is one emission: a dict can be iterated, too."""
+    kinds = (str, bytes, dict, Output, PureElement)
+    return isinstance(result, kinds) or hasattr(type(result), "__dataclass_fields__")
 
 
 def items_of(result: Any) -> list[Any]:
@@ -230,7 +237,10 @@ def parts_of(
     elif isinstance(item, PureElement):
         data, content_type, attributes = bytes(item.data), item.content_type, item.attributes
     if not isinstance(data, (str, bytes)):
-        raise wrong_result(data, expected)
+        text = json_text(data)
+        if text is None:
+            raise wrong_result(data, expected)
+        data, content_type = text, content_type or JSON
     content_type = content_type or (TEXT if isinstance(data, str) else BINARY)
     return _encode(data), content_type, attributes, keep
 

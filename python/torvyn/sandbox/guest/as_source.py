@@ -35,7 +35,7 @@ def pull() -> Any:
         if wait_ns is not None:
             details.ask_after(wait_ns)
         return polled_source.Polled_Pending()
-    expected = "str, bytes, Output, None, PENDING or End"
+    expected = "str, bytes, a dict, a dataclass, Output, None, PENDING or End"
     return polled_source.Polled_Element(adapter.output(result, expected))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from wit_world.imports import types  # type: ignore[import-not-found]
 
 from torvyn.contract import Signal, Verdict
-from torvyn.contract.element import TEXT, Output, PureElement
+from torvyn.contract.element import TEXT, PureElement
 from torvyn.errors import ContractError
 from torvyn.sandbox.guest import adapter
 
@@ -136,7 +136,7 @@ class Outputs:
         """What the component returned for the element at a position."""
         if result is None:
             return
-        if isinstance(result, (str, bytes, Output, PureElement)):
+        if adapter.is_emission(result):
             self._add_one(at, result)
         elif isinstance(result, BaseException):
             self.fail(at, result)

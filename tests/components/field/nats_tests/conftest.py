@@ -6,8 +6,7 @@ import json
 import pytest
 
 from nats_server import NatsServer
-from torvyn.components.builtin.sink_nats import Nats as NatsSink
-from torvyn.components.builtin.source_nats import Nats as NatsSource
+from torvyn.components import NatsSink, NatsSource
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from waiting import PATIENCE_S, eventually, pull
 import torvyn
 from nats_server import add_stream, ask, publish, stored, texts
 from torvyn import Element, InvalidInput
-from torvyn.components.builtin.sink_nats import Nats as NatsSink
+from torvyn.components import NatsSink
 from torvyn.contract import Context
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource

@@ -13,8 +13,7 @@ from waiting import eventually, pull
 import torvyn
 from nats_server import add_stream, ask, pending, publish, texts
 from torvyn import Element, Unavailable
-from torvyn.components.builtin.sink_nats import Nats as NatsSink
-from torvyn.components.builtin.source_nats import Nats as NatsSource
+from torvyn.components import NatsSink, NatsSource
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink
 
@@ -185,8 +184,8 @@ def test_a_flow_acknowledges_what_its_sink_has_accepted(server):
 
 KILLED = """
 import sys, torvyn
-from torvyn.components.builtin.source_nats import Nats
-from torvyn.components.builtin.sink_file import File
+from torvyn.components import NatsSource as Nats
+from torvyn.components import File
 source = Nats({"stream": "S", "durable": "d", "servers": sys.argv[1], "capacity": 64})
 torvyn.Flow(source, File({"path": sys.argv[2]})).run()
 """
