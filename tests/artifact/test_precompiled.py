@@ -83,9 +83,10 @@ def test_a_guest_runs_from_its_code_without_being_compiled(
 
 
 def test_code_of_another_engine_is_not_looked_at(tmp_path: Path) -> None:
-    other = code_path(WASM, HERE).replace(".cwasm", "0.cwasm")
+    here = code_path(WASM, HERE)
+    others = [here.replace(".cwasm", "0.cwasm"), here.replace(HERE, OTHER)]
 
-    assert list(fitting_code(tmp_path, [WASM, other, code_path(WASM, HERE).replace(HERE, OTHER)])) == []
+    assert list(fitting_code(tmp_path, [WASM, *others])) == []
 
 
 def test_code_that_the_engine_refuses_is_compiled_again(
