@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +119,35 @@ def test_every_part_of_the_native_module_is_described() -> None:
 def test_every_class_of_a_part_that_is_built_in_exists() -> None:
     names = [n for part in _native.PARTS for n in classes_of_parts().get(part, ())]
     assert [name for name in names if not hasattr(_native, name)] == []
+
+
+@pytest.fixture(scope="module")
+def core_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package and the native core, as `make demo` builds it."""
+    build = ["cargo", "build", "--release", "-p", "torvyn-python", "--no-default-features"]
+    command = [*build, "--message-format=json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    messages = [json.loads(line) for line in done.stdout.splitlines()]
+    made = [name for each in messages for name in each.get("filenames", ()) if "_native" in name]
+    folder = tmp_path_factory.mktemp("core")
+    skip = shutil.ignore_patterns("_native*.so", "__pycache__")
+    shutil.copytree(ROOT / "python" / "torvyn", folder / "torvyn", ignore=skip)
+    shutil.copy(made[-1], folder / "torvyn" / "_native.abi3.so")
+    return folder
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo: install Rust")
+def test_the_core_is_small_and_answers_as_these_tests_assume(core_package: Path) -> None:
+    code = "import json, torvyn._native as n; print(json.dumps([n.PARTS, dir(n)]))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=core_package, capture_output=True, text=True, check=True)
+    parts, names = json.loads(done.stdout)
+
+    assert parts == []
+    assert not {name for names in classes_of_parts().values() for name in names} & set(names)
+    assert (core_package / "torvyn" / "_native.abi3.so").stat().st_size < 8e6
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
