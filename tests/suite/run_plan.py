@@ -28,8 +28,30 @@ APART: Final = ("tests/docs/test_code_blocks.py", "tests/edge/test_deployment_ru
 """Files whose tests share nothing and take long: each test goes to any worker."""
 PASSED: Final = "suite/passed"
 """Where the cache of pytest has the names of the tests that passed in the last run of the suite."""
-FIRST: Final[tuple[str, ...]] = ()
-"""Files that take longest: what begins last must not take long."""
+FIRST: Final = (
+    *APART,
+    "tests/cli/run/",
+    "tests/cli/test_cli_bad_input.py",
+    "tests/cluster/",
+    "tests/components/field/",
+    "tests/durable/",
+    "tests/durable_flows/",
+    "tests/edge/test_",
+    "tests/edge/updates/test_updater.py",
+    "tests/engine/durable_answers/",
+    "tests/examples/",
+    "tests/faults/",
+    "tests/flows/data/test_flow_cpu_share.py",
+    "tests/nats_edges/",
+    "tests/sandbox/",
+    "tests/security/",
+    "tests/text/test_real_tokenizers.py",
+    "tests/time/test_window_recovery.py",
+    "tests/transport/grpc_calls/test_grpc_server.py",
+    "tests/transport/server/",
+    "tests/typing/",
+)
+"""What has few tests that take long: what begins last must not take long."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,7 +111,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 class SharingSchedule(LoadFileScheduling):  # type: ignore[misc]
-    """Whole files, or folders of files; the longest first, then those with the most tests."""
+    """Whole files, or folders of files; the slow ones first, then those with the most tests."""
+
+    _is_sorted = False
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -98,8 +122,9 @@ class SharingSchedule(LoadFileScheduling):  # type: ignore[misc]
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
     def _assign_work_unit(self, node: Any) -> None:
-        for scope in reversed(FIRST):
-            if scope in self.workqueue:
+        if not self._is_sorted:
+            self._is_sorted = True
+            for scope in [scope for scope in self.workqueue if scope.startswith(FIRST)]:
                 self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
 

@@ -1,12 +1,24 @@
-"""Builds and compiles the guest that runs components of tests, unless that was done before.
+"""Builds and compiles what many tests would wait for, unless that was done before.
 
-`tools/run_tests.py` runs it first, so that no test waits for it: half a minute of CPU.
+`tools/run_tests.py` runs it first, half a minute of CPU: the guest that runs components of tests,
+and the C library of guests in C.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from pathlib import Path
+
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.compile_cache import compile_component
 from torvyn.testing.universal_guest import universal_guest
 
+C_GUEST = Path(__file__).parents[1] / "sandbox" / "c" / "counting"
+
 if __name__ == "__main__":
     compile_component(universal_guest(), "universal-guest", role="sink")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copytree(C_GUEST, Path(folder) / "counting"))
+        build(GuestProject("counting", copy, "c"))
