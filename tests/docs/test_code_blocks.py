@@ -83,6 +83,8 @@ class Reader:
 
     def read_console(self, block: Block) -> None:
         for command, expected in commands(block.text):
+            # The options of this run are not those of a reader.
+            command = f"unset PYTEST_ADDOPTS; {command}"
             self._same(self._shell(command, self.folder), expected)
 
     def read_sh(self, block: Block) -> None:
