@@ -84,8 +84,8 @@ class Reader:
     def read_console(self, block: Block) -> None:
         for command, expected in commands(block.text):
             # The options of this run are not those of a reader.
-            command = f"unset PYTEST_ADDOPTS; {command}"
-            self._same(self._shell(command, self.folder), expected)
+            output = self._shell(f"unset PYTEST_ADDOPTS; {command}", self.folder)
+            self._same(output, expected)
 
     def read_sh(self, block: Block) -> None:
         """The targets exist in the Makefile; the rest of the suite tests what they do."""
