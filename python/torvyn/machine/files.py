@@ -28,3 +28,13 @@ def own_temporary_folder(name: str) -> Path:
     if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
         return Path(tempfile.mkdtemp(prefix=f"{name}-"))
     return folder
+
+
+def writable_folder(folder: Path, name: str) -> Path:
+    """The folder, or one of that name among the temporary files where it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return own_temporary_folder(name)
+    is_writable = os.access(folder, os.W_OK | os.X_OK)
+    return folder if is_writable else own_temporary_folder(name)

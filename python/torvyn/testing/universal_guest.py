@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from torvyn import _native
+from torvyn.machine.files import writable_folder
 from torvyn.sandbox.build import python_guest
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.compile_cache import default_cache_dir
@@ -24,9 +25,9 @@ _MODULES: Final = (_HERE / "components.py", _HERE / "rebuild_source.py")
 @lru_cache(maxsize=1)
 def universal_guest() -> Path:
     """The file. Raises `sandbox.toolchain-missing` if it is not cached and cannot be built."""
-    file = default_cache_dir().parent / "testing" / f"universal-guest-{_digest()}.wasm"
+    folder = writable_folder(default_cache_dir().parent / "testing", "torvyn-testing")
+    file = folder / f"universal-guest-{_digest()}.wasm"
     if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_suffix(f".{os.getpid()}")
         temporary.write_bytes(_build())
         temporary.replace(file)

@@ -78,7 +78,11 @@ def hosted(
         yield hosted
     finally:
         process.terminate()
-        assert process.wait(PATIENCE_S) is not None
+        try:
+            process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_a_stream_arrives_as_events_up_to_its_end(hosted: Hosted) -> None:

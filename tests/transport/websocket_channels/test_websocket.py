@@ -202,10 +202,14 @@ def test_heartbeats_come_from_before_the_first_token() -> None:
     with served(Gated(), heartbeat_s=0.05) as server, speaking(server.url) as client:
         client.say(START, stream_id="1")
         client.say(START, stream_id="2")
-        got = [client.hear() for _ in range(5)]
+        got = [client.hear()]
+        while [m["type"] for m in got].count("start") < 2 or got[-1]["type"] != "heartbeat":
+            got.append(client.hear())
 
-    assert [m["type"] for m in got] == ["start", "start", "heartbeat", "heartbeat", "heartbeat"]
-    assert "stream_id" not in got[-1]
+    # On a busy machine they come before the second stream, too.
+    heartbeats = [m for m in got if m["type"] == "heartbeat"]
+    assert len(got) - len(heartbeats) == 2
+    assert all("stream_id" not in m for m in heartbeats)
 
 
 def test_a_session_is_resumed_on_another_socket() -> None:
