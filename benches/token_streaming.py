@@ -1,22 +1,36 @@
 """What does one token cost on its way through source, filter, aggregator and sink?
 
     python -m benches.token_streaming [--tokens N] [--rounds R] [--peers NAME ...] [--json]
+    python -m benches.token_streaming --plot
 
-Compares Torvyn with its peers: all do the same work in one process and one run.
+Compares Torvyn with its peers: all do the same work in one process and one run. `--plot` measures
+nothing and renders the plot of the stored results again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from benches import harness, peers, work
-from benches.report import Report, Table
+from benches import harness, peers, plot, work
+from benches.report import RESULTS, Report, Table
 
 BASELINES = ("asyncio-queue", "generators")
+PLOTTED: Final = {
+    "torvyn-native": "Torvyn, native components",
+    "torvyn-python": "Torvyn, Python components",
+    "generators": "plain generators, no queues",
+    "langchain-sync": "langchain-core, sync, no queues",
+    "langchain-async": "langchain-core, async",
+    "bytewax-64": "bytewax, batches of 64",
+    "bytewax-item": "bytewax, item by item",
+    "asyncio-queue": "asyncio.Queue(64) between tasks",
+    "pipecat": "Pipecat",
+}
 METHOD = """\
 {count:,} tokens (the example's twenty, repeated) through source, block-list filter, sentence
 aggregator and sink. Each entry first runs once untimed: its sentences, its count of filtered tokens
@@ -28,6 +42,9 @@ ratios of the rounds."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
+    if options.plot:
+        print(f"  written to {write_plot(options.out or RESULTS)}", file=sys.stderr)
+        return 0
     found, missing = peers.entries(options.peers)
     if not found:
         print(f"cannot run: {missing or 'no entry has such a name'}", file=sys.stderr)
@@ -38,8 +55,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = _report(timings, missing, options)
     page, _data = report.write(options.out) if options.out else report.write()
     print(report.json() if options.json else report.markdown(), end="")
-    print(f"  written to {page}", file=sys.stderr)
+    print(f"  written to {page} and {write_plot(page.parent)}", file=sys.stderr)
     return 0
+
+
+def write_plot(folder: Path) -> Path:
+    """Writes the plot of the results that are stored in a folder."""
+    path = folder / "token_streaming.svg"
+    path.write_text(render_plot(json.loads((folder / "token_streaming.json").read_text())))
+    return path
+
+
+def render_plot(results: dict[str, Any]) -> str:
+    dots = [
+        plot.Dot(label, results["data"][name]["us_per_token"]["median"], "torvyn" in name)
+        for name, label in PLOTTED.items()
+        if name in results["data"]
+    ]
+    title = "Cost of one token through four stages"
+    return plot.render(title, "median, logarithmic scale, less is better", "us", dots)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -50,6 +84,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--budget", type=float, default=20.0, help="seconds that each entry may use"
     )
+    parser.add_argument("--plot", action="store_true", help="plot the stored results")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     parser.add_argument("--out", type=Path, help="the folder of the report")
     return parser.parse_args(arguments)

@@ -1,13 +1,14 @@
-"""Generates the pages of docs/reference from the code; `--check` lists those out of date.
+"""Generates docs/reference and docs/pictures from the code; `--check` lists what is out of date.
 
-A page renders a table that the program itself uses, so it cannot be wrong. Do not edit
-docs/reference by hand.
+A page renders a table that the program itself uses, and a picture is what `torvyn link` draws of an
+example, so they cannot be wrong. Do not edit these folders by hand.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,47 +20,59 @@ import reference_python
 import reference_tables
 import reference_text
 
-FOLDER: Final = Path(__file__).parent / "reference"
+from torvyn.link import ProjectLinker
+from torvyn.link.picture import render_svg
 
-PAGES: Final[dict[str, Callable[[], str]]] = {
-    "manifest.md": reference_tables.manifest_page,
-    "components.md": reference_tables.components_page,
-    "errors.md": reference_tables.errors_page,
-    "command-line.md": reference_tables.command_line_page,
-    "python.md": reference_python.python_page,
-    "engine.md": reference_python.engine_page,
-    "client.md": reference_python.client_page,
-    "testing.md": reference_python.testing_page,
-    "protocol.md": reference_protocol.protocol_page,
-    "text.md": reference_text.text_page,
-    "grpc.md": reference_grpc.grpc_page,
+DOCS: Final = Path(__file__).parent
+EXAMPLES: Final = DOCS.parent / "examples"
+
+
+def picture_of(example: str) -> str:
+    """What `torvyn link --format svg` draws of its flow."""
+    return render_svg(ProjectLinker.open(EXAMPLES / example / "Torvyn.toml", environ={}).plan())
+
+
+FILES: Final[dict[str, Callable[[], str]]] = {
+    "reference/manifest.md": reference_tables.manifest_page,
+    "reference/components.md": reference_tables.components_page,
+    "reference/errors.md": reference_tables.errors_page,
+    "reference/command-line.md": reference_tables.command_line_page,
+    "reference/python.md": reference_python.python_page,
+    "reference/engine.md": reference_python.engine_page,
+    "reference/client.md": reference_python.client_page,
+    "reference/testing.md": reference_python.testing_page,
+    "reference/protocol.md": reference_protocol.protocol_page,
+    "reference/text.md": reference_text.text_page,
+    "reference/grpc.md": reference_grpc.grpc_page,
+    "pictures/token-streaming.svg": partial(picture_of, "token-streaming"),
 }
 
 
 def render() -> dict[str, str]:
-    """Every generated page, by file name."""
-    return {name: page().rstrip("\n") + "\n" for name, page in PAGES.items()}
+    """Every generated file, by its path in docs."""
+    return {name: text().rstrip("\n") + "\n" for name, text in FILES.items()}
 
 
 def stale() -> list[str]:
-    """The pages that differ from the code, and the files that it does not generate."""
-    pages = render()
-    files = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
-    return sorted(name for name in {*pages, *files} if pages.get(name) != files.get(name))
+    """The files that differ from the code, and those in generated folders that it does not make."""
+    made = render()
+    found = {str(path.relative_to(DOCS)): path.read_text() for path in DOCS.glob("reference/*.md")}
+    found |= {name: (DOCS / name).read_text() for name in made if (DOCS / name).exists()}
+    return sorted(name for name in {*made, *found} if made.get(name) != found.get(name))
 
 
 def main(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--check"]:
         names = stale()
         for name in names:
-            print(f"docs/reference/{name} is out of date: run `make docs`", file=sys.stderr)
+            print(f"docs/{name} is out of date: run `make docs`", file=sys.stderr)
         return 1 if names else 0
     if arguments:
         print("usage: python docs/generate.py [--check]", file=sys.stderr)
         return 2
-    FOLDER.mkdir(exist_ok=True)
     for name, text in render().items():
-        (FOLDER / name).write_text(text)
+        (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(text)
     return 0
 
 

@@ -27,6 +27,7 @@ PREFIXES = {
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
     "durable": "Data on disk.",
+    "native": "The native module lacks a part that is needed.",
     "broker": "NATS servers that carry edges.",
     "artifact": "Projects and components as OCI artifacts.",
     "reactor": "Running flows.",

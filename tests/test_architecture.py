@@ -45,6 +45,7 @@ NATIVE = (
     "durable",
     "artifact.precompiled",
     "link.checks.grants",
+    "machine.native_parts",
     "reactor",
     "text",
     "protocol",

@@ -20,6 +20,7 @@ from torvyn.reactor.swap.graph_order import GraphOrder
 from torvyn.reactor.swap.swap_order import SwapOrder
 
 __all__ = [
+    "PARTS",
     "Batch",
     "ChunkParser",
     "CompiledComponent",
@@ -50,6 +51,9 @@ __all__ = [
     "WireServer",
     "Workers",
 ]
+
+PARTS: list[str]
+"""The parts of this build. What a missing part would define raises `MissingError`."""
 
 class NativeError(ValueError):
     """A failure in native code. `args`: a kind, a message, and what the function documents."""

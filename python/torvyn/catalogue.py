@@ -24,6 +24,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "component.deadline-exceeded": "A call or the flow exceeded its time limit.",
     "component.fatal": "The component cannot continue, or raised something other than an "
     "`Exception`, such as `SystemExit`. It stops the flow under every policy.",
+    # native: the native module
+    "native.part-missing": "Torvyn was built without a part that is needed here.",
     # broker: NATS servers
     "broker.away": "A NATS server cannot be reached, or does not answer.",
     "broker.entry-damaged": "What a segment has saved on a NATS server is not whole.",

@@ -207,3 +207,22 @@ class DeadlineExceeded(ComponentError):
 
 class Fatal(ComponentError):
     default_code = "component.fatal"
+
+
+def install_hint(extra: str) -> str:
+    """The command that installs the packages of an extra.
+
+    It names the packages, because torvyn itself may come from a checkout or a wheel file, where
+    `pip install torvyn[...]` would look for it on an index.
+    """
+    from importlib.metadata import PackageNotFoundError, requires
+    from shlex import quote
+
+    try:
+        lines = requires("torvyn") or []
+    except PackageNotFoundError:
+        lines = []
+    # Such as `uvloop>=0.21; sys_platform != "win32" and extra == "serve"`.
+    parts = [line.replace('"', "'").partition(";") for line in lines]
+    names = [quote(name.strip()) for name, _, when in parts if f"extra == '{extra}'" in when]
+    return f"pip install {' '.join(names)}" if names else f"install the packages of `{extra}`"

@@ -18,6 +18,7 @@ from torvyn.errors import TorvynError
 Case = Callable[[Path], object]
 
 COVERED_ROOMS = (
+    "native",
     "broker",
     "contract",
     "component",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -191,12 +192,31 @@ def test_check_says_all_problems_at_once(cli: Cli, project: Callable[..., Path])
     assert done.err.endswith("Torvyn.toml: 3 problems\n")
 
 
-def test_doctor_names_what_a_cluster_needs(cli: Cli, tmp_path: Path) -> None:
+def test_doctor_names_what_a_cluster_needs(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A server is looked for beside Python, then on the PATH.
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
     done = cli("doctor", "--format", "json", cwd=tmp_path)
 
     findings = {finding["what"]: finding for finding in json.loads(done.out)["findings"]}
     assert "nats-server" in findings["cluster"]["text"]
     assert "broker" not in findings
+
+
+def test_doctor_shows_the_limit_of_open_files_and_what_serve_makes_of_it(
+    cli: Cli, tmp_path: Path
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1] - 1, limits[1]))
+    try:
+        done = cli("doctor", cwd=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    assert f"{limits[1] - 1}; `torvyn serve` raises it to {limits[1]}" in done.out
 
 
 def test_doctor_warns_of_a_broker_that_has_ended(

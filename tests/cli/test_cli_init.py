@@ -40,7 +40,7 @@ def test_a_project_with_a_language_is_sandboxed(cli: Cli, tmp_path: Path) -> Non
     manifest = (tmp_path / "made" / "Torvyn.toml").read_text()
     assert manifest.count('isolation = "wasm"') == manifest.count("[[component]]")
     assert '[security.grants.numbered]\ncapabilities = ["stdio:stdout"]' in manifest
-    assert "torvyn[python-guest]" in (tmp_path / "made" / "README.md").read_text()
+    assert "pip install componentize-py" in (tmp_path / "made" / "README.md").read_text()
 
 
 def test_a_project_in_the_current_folder_has_its_name(cli: Cli, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 <!-- file: PATH -->               the next block is written to that file
 <!-- picture -->                  the next block is a drawing
 <!-- not run: WHY -->             the next block cannot be run here; these are counted
+<!-- tested in: FILE -->          a test of its own runs the next block
 <!-- needs: PACKAGE -->           the page is skipped where the package is not installed
 """
 
@@ -23,7 +24,7 @@ PAGES: Final = sorted(
     for path in ROOT.glob(pattern)
 )
 
-_MARK: Final = re.compile(r"<!-- (project|file|picture|not run)(?:: (.+?))? -->")
+_MARK: Final = re.compile(r"<!-- (project|file|picture|not run|tested in)(?:: (.+?))? -->")
 _FENCE: Final = re.compile(r"( *)```(\w*)")
 
 
@@ -44,7 +45,7 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        return self.mark is None or self.mark[0] != "not run"
+        return self.mark is None or self.mark[0] not in ("not run", "tested in")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,19 @@ with a key. With `graph` it is the graph that changes, and a component with it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway_process import Broker, Counter, FileSink
 
 import torvyn
+from torvyn import PENDING
 from torvyn.components import SQLiteSink as SQLite
 from torvyn.errors import FlowError
 
@@ -32,6 +35,20 @@ def come_to(step: str) -> None:
         _seen += 1
         if _seen == NUMBER:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class SlowingBroker(Broker):
+    """Ends later if the process is to kill itself first."""
+
+    due_s = 0.0
+
+    def pull(self) -> object:
+        if STEP == "none" or self.next < self.count * 2 // 3:
+            return super().pull()
+        if time.monotonic() < self.due_s:
+            return PENDING.after(0.001)
+        self.due_s = time.monotonic() + 0.05
+        return super().pull()
 
 
 class Version(Counter):
@@ -70,7 +87,7 @@ def make_sink(folder: Path) -> torvyn.Sink:
 def main() -> None:
     folder, count, rate = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     os.environ["TORVYN_RUNTIME__STATE_DIR"] = str(folder / "state")
-    parts = (Broker(folder, count, rate), make_sink(folder))
+    parts = (SlowingBroker(folder, count, rate), make_sink(folder))
     flow = make_flow(*parts)
     is_graph = "graph" in sys.argv
     swap, arguments = (change_graphs, parts) if is_graph else (swap_all_the_time, (folder,))
@@ -98,16 +115,14 @@ def make_flow(broker: torvyn.Source, sink: torvyn.Sink, *, has_extra: bool = Fal
 
 
 def change_graphs(flow: torvyn.Flow, broker: torvyn.Source, sink: torvyn.Sink) -> None:
-    wait_for(flow)
-    has_extra = False
-    try:
-        while True:
-            has_extra = not has_extra
-            plan = make_flow(broker, sink, has_extra=has_extra).plan
-            flow.swap_graph(plan, replaced=["count"])
-            come_to("exchanged")
-    except FlowError:
-        return  # The flow has ended.
+    graphs = itertools.cycle((True, False))
+
+    def change() -> None:
+        plan = make_flow(broker, sink, has_extra=next(graphs)).plan
+        flow.swap_graph(plan, replaced=["count"])
+        come_to("exchanged")
+
+    repeat(flow, change)
 
 
 def wait_for(flow: torvyn.Flow) -> None:
@@ -116,13 +131,22 @@ def wait_for(flow: torvyn.Flow) -> None:
 
 
 def swap_all_the_time(flow: torvyn.Flow, folder: Path) -> None:
+    def change() -> None:
+        flow.swap("count", Version(), trial_s=0)
+        flow.swap("out", make_sink(folder), trial_s=0)
+
+    repeat(flow, change)
+
+
+def repeat(flow: torvyn.Flow, change: Callable[[], None]) -> None:
+    """Until the flow has ended."""
     wait_for(flow)
-    try:
-        while True:
-            flow.swap("count", Version(), trial_s=0)
-            flow.swap("out", make_sink(folder), trial_s=0)
-    except FlowError:
-        return  # The flow has ended.
+    while True:
+        try:
+            change()
+        except FlowError as error:
+            if error.code != "swap.busy":
+                return
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -49,6 +52,22 @@ def write(tmp_path: Path) -> Write:
         return GuestProject("mine", tmp_path, "c")
 
     return make
+
+
+def test_the_compiler_keeps_its_files_elsewhere_if_the_users_cache_cannot_be_written(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def compiler(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        """The real one compiles the C library there for minutes."""
+        return subprocess.CompletedProcess(command, 1, "", options["env"]["ZIG_GLOBAL_CACHE_DIR"])
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("torvyn.sandbox.build.c_guest.subprocess", mock.Mock(run=compiler))
+
+    assert str(tmp_path / "torvyn-zig-") in complaint(write("int x;")).message
+    (folder,) = tmp_path.glob("torvyn-zig-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def complaint(guest: GuestProject) -> TorvynError:

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
-use torvyn_log::{Bell, EdgeLog, Lane, Restore};
+use torvyn_log::{Bell, EdgeLog, FlowEnd, Lane, Restore};
 
+use crate::attached::Attached;
 use crate::batch_id::BatchId;
 use crate::connection::Connection;
 use crate::consumer::Consumer;
-use crate::flow_end::{Attached, FlowEnd};
 use crate::read_messages::{Judged, ReadMessages};
 
 /// What may wait in memory for the reader.

@@ -8,10 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod attached;
 mod batch_id;
 mod connection;
 mod consumer;
-mod flow_end;
 mod input;
 mod names;
 mod output;
@@ -22,7 +22,6 @@ mod seen_batches;
 
 pub use batch_id::BatchId;
 pub use connection::{Connection, ConnectionError, Credentials};
-pub use flow_end::FlowEnd;
 pub use input::{Input, InputOptions, OnEnd};
 pub use names::EdgeNames;
 pub use output::{Output, Published};

@@ -9,11 +9,11 @@ use async_nats::{HeaderMap, HeaderValue, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
-use torvyn_log::{Bell, EdgeLog};
+use torvyn_log::{Bell, EdgeLog, FlowEnd};
 
 use crate::answers::{Refusal, read_answer};
+use crate::attached::Attached;
 use crate::connection::Connection;
-use crate::flow_end::{Attached, FlowEnd};
 use crate::output_queue::{Message, OutputQueue};
 
 /// How long an answer may take before what was sent is sent again.

@@ -3,9 +3,12 @@
 //! A linked plan comes in, a `NativeFlow` goes out. Elements cross under one attachment per turn, and no Python code
 //! runs while a native lock is held.
 
+#[cfg(feature = "nats")]
 mod broker;
+#[cfg(feature = "network")]
 mod client;
 mod component;
+#[cfg(feature = "disk")]
 mod database;
 mod element;
 mod enums;
@@ -13,8 +16,10 @@ mod error;
 mod flow;
 mod interpreter;
 mod lock;
+mod parts;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+#[cfg(feature = "network")]
 mod server;
 mod symbols;
 mod text;
@@ -25,18 +30,24 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[cfg(feature = "nats")]
     #[pymodule_export]
     use super::broker::NatsClient;
+    #[cfg(feature = "nats")]
     #[pymodule_export]
     use super::broker::input::NatsInput;
+    #[cfg(feature = "nats")]
     #[pymodule_export]
     use super::broker::output::NatsOutput;
+    #[cfg(feature = "network")]
     #[pymodule_export]
     use super::client::WireClient;
+    #[cfg(feature = "network")]
     #[pymodule_export]
     use super::client::direct::DirectText;
     #[pymodule_export]
     use super::component::native_stage::NativeStage;
+    #[cfg(feature = "disk")]
     #[pymodule_export]
     use super::database::Database;
     #[pymodule_export]
@@ -57,13 +68,18 @@ mod _native {
     use super::flow::port::Port;
     #[pymodule_export]
     use super::flow::waker::PyWaker;
+    #[pymodule_export]
+    use super::parts::absent_class;
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::sandbox::CompiledComponent;
+    #[cfg(feature = "network")]
     #[pymodule_export]
     use super::server::WireServer;
+    #[cfg(feature = "network")]
     #[pymodule_export]
     use super::server::direct_steps::DirectSteps;
+    #[cfg(feature = "network")]
     #[pymodule_export]
     use super::server::exchange::WireExchange;
     #[pymodule_export]
@@ -78,6 +94,7 @@ mod _native {
     use super::text::token_table::TokenTable;
     #[pymodule_export]
     use super::tools::file_parser::FileParser;
+    #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::tools::wasm::WasmTools;
     #[pymodule_export]
@@ -88,4 +105,7 @@ mod _native {
     use super::wire::messages::MessageEncoder;
     #[pymodule_export]
     use super::wire::partial_json::PartialJson;
+
+    #[pymodule_export]
+    const PARTS: &[&str] = super::parts::BUILT_IN;
 }

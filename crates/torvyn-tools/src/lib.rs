@@ -4,8 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "wasm")]
 pub mod describe;
 pub mod toml;
+#[cfg(feature = "wasm")]
 pub mod wasm;
+#[cfg(feature = "wasm")]
 pub mod wit;
+#[cfg(feature = "wasm")]
 pub mod wit_folder;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 
 
 def import_package(module: str, purpose: str) -> Any:
@@ -17,5 +17,5 @@ def import_package(module: str, purpose: str) -> Any:
         raise MissingError(
             "artifact.package-missing",
             f"{purpose} needs the package `{missing}`",
-            hint="install it: pip install 'torvyn[oci]'",
+            hint=f"install it: {install_hint('oci')}",
         ) from error

@@ -80,6 +80,20 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def show_version(context: click.Context) -> NoReturn:
+    """Prints the version; with `-v` also the parts of the native module."""
+    from importlib.metadata import version
+
+    click.echo(f"torvyn {version('torvyn')}")
+    if context.params.get("verbose"):
+        from torvyn.machine.native_parts import PARTS, built_in
+
+        parts = built_in()
+        for part, what in PARTS.items():
+            click.echo(f"{part:9}{'yes' if part in parts else 'no':5}{what}")
+    context.exit()
+
+
 def unknown_command(name: str) -> NoReturn:
     from difflib import get_close_matches
 
@@ -93,8 +107,17 @@ def unknown_command(name: str) -> NoReturn:
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="torvyn", message="torvyn %(version)s")
-def group() -> None:
+@click.option(
+    "-v", "--verbose", is_flag=True, is_eager=True, help="With --version: what is built in."
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, is_asked: show_version(context) if is_asked else None,
+    help="Show the version and exit.",
+)
+def group(verbose: bool) -> None:
     """Torvyn runs streaming data flows and serves language models.
 
     A flow is described in Torvyn.toml. For the options of a command, run `torvyn COMMAND --help`.

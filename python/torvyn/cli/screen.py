@@ -223,18 +223,27 @@ def is_usable(stream: TextIO | None) -> bool:
 
 
 def settle_streams() -> None:
-    """Removes streams that components have closed or replaced: Python would fail to flush them at
-    exit."""
+    """Removes streams that components have closed or replaced, and messages that could not be
+    written: Python would fail to flush them at exit, and exit with 120."""
     for name in ("stdout", "stderr"):
         if not is_usable(getattr(sys, name)):
             setattr(sys, name, None)
+    if sys.stderr is not None:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            _discard(sys.stderr)
 
 
 def discard_output() -> None:
     """Discards everything that is written to standard output from now on."""
+    _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     with suppress(ValueError, AttributeError):
-        os.dup2(null, sys.stdout.fileno())
+        os.dup2(null, stream.fileno())
     os.close(null)
 
 

@@ -6,7 +6,7 @@ import importlib
 import logging
 from typing import Any
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 
 
 def import_package(module: str, component: str, extra: str) -> Any:
@@ -18,7 +18,7 @@ def import_package(module: str, component: str, extra: str) -> Any:
         raise MissingError(
             "components.package-missing",
             f"`{component}` needs the package `{missing.partition('.')[0]}`",
-            hint=f"install it: pip install 'torvyn[{extra}]'",
+            hint=f"install it: {install_hint(extra)}",
         ) from error
 
 

@@ -10,7 +10,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.concurrency.per_loop import PerLoop, keep_task
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 
 if TYPE_CHECKING:
     import aiohttp
@@ -70,5 +70,5 @@ def require_aiohttp(code: str, who: str, extra: str) -> None:
     try:
         import aiohttp  # noqa: F401
     except ImportError:
-        hint = f"pip install 'torvyn[{extra}]'"
+        hint = install_hint(extra)
         raise MissingError(code, f"{who} needs the package `aiohttp`", hint=hint) from None

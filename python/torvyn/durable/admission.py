@@ -7,9 +7,8 @@ the new ones are appended under the policy of their log.
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from torvyn._native import Database
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import FRAME_BYTES, row_cost, wal_cost
@@ -17,6 +16,9 @@ from torvyn.durable.disk.store_file import StoreFile
 from torvyn.durable.failures import StoreUnavailable, row_too_large
 from torvyn.durable.log_state import LogState
 from torvyn.durable.records import Append, LostRange, Transaction
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 logger = logging.getLogger("torvyn.durable")
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from torvyn._native import Database
 from torvyn.durable import log_rows
 from torvyn.durable.disk.budget import ROW_COST_SQL, Budget
 from torvyn.durable.disk.database import MAX_LOGS, SEQUENCE_BITS, crc, not_a_store
 from torvyn.durable.disk.high_water import Mark
 from torvyn.durable.log_state import Hole, LogState
 from torvyn.durable.records import ClockStep, LogOptions
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 _EPOCH: Final = "epoch"
 _CLOCK_STEPS: Final = 64

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
-from torvyn._native import Database
 from torvyn.durable.disk.database import crc
 from torvyn.durable.records import Checkpoint
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 logger = logging.getLogger("torvyn.durable")
 

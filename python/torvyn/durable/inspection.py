@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from torvyn._native import Database
+from torvyn import _native
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.disk.budget import Budget
 from torvyn.durable.disk.database import check_schema
@@ -17,6 +17,9 @@ from torvyn.durable.disk.lock_file import LockFile
 from torvyn.durable.failures import STORE_ERRORS
 from torvyn.durable.log_state import LogState
 from torvyn.errors import FlowError
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ def inspect_store(path: Path) -> StoreReport:
 
 @contextlib.contextmanager
 def _read_only(path: Path) -> Iterator[Database]:
-    connection = Database(path.absolute(), is_read_only=True)
+    connection = _native.Database(path.absolute(), is_read_only=True)
     try:
         check_schema(connection)
         yield connection

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from torvyn._native import Database
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import ROW_COST_SQL, row_cost
 from torvyn.durable.disk.database import SEQUENCE_BITS, crc
 from torvyn.durable.log_state import SETTLED, Hole, LogState, lost_range
 from torvyn.durable.records import Append, LostRange, Row
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
 _QUARANTINE_BYTES: Final = 64 * 1024

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from torvyn._native import Database
 from torvyn.durable import catalog, log_rows
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import FRAME_BYTES, Budget
@@ -17,6 +16,9 @@ from torvyn.durable.disk.store_file import StoreFile
 from torvyn.durable.failures import STORE_ERRORS, StoreUnavailable
 from torvyn.durable.log_state import LogState
 from torvyn.durable.records import LogOptions
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 _ATTEMPTS: Final = 3
 SMALL_WAL_BYTES: Final = 16 * FRAME_BYTES

@@ -12,9 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from torvyn._native import Database
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.admission import Admission
 from torvyn.durable.clock import AgeClock, boot_number, uptime_s
@@ -33,6 +32,9 @@ from torvyn.durable.records import (
     Transaction,
 )
 from torvyn.durable.session import SMALL_WAL_BYTES, Session
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 logger = logging.getLogger("torvyn.durable")
 

@@ -13,7 +13,7 @@ reader     reads a stream in order, from a position on
 message_list  lists messages by their ids, and deletes some of them
 
 Everything runs on one event loop: that of a server, or the background loop for a flow. `nats-py` is
-imported when a connection is made; `pip install 'torvyn[cluster]'` installs it.
+imported when a connection is made; it is in the extra `cluster`.
 """
 
 from torvyn.jetstream.connection import BrokerConnection

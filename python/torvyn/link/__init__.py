@@ -16,6 +16,7 @@ defaults             defaults from the settings
 checks               the rules that a flow is checked against
 plan                 the Plan
 render               the Plan as text
+picture              the Plan as a picture: SVG, Mermaid, DOT
 """
 
 from torvyn.link.component_loader import instantiate

@@ -21,6 +21,7 @@ from torvyn.errors import ContractError, LinkError, Location, TorvynError
 from torvyn.link.component_traits import is_component_class
 from torvyn.link.plan import ComponentRef
 from torvyn.link.private_imports import open_folder
+from torvyn.machine import native_parts
 from torvyn.manifest.problems import Problems, nearest, quoted, suggestion
 from torvyn.manifest.records import ComponentRecord, GrantRecord
 from torvyn.sandbox.guest_file import wasm_path
@@ -136,6 +137,7 @@ class Library:
         place = record.at("entry" if record.entry else "path")
         guest = self._wasm_path(record)
         if guest is not None:
+            native_parts.require("sandbox")
             if not guest.is_file():
                 message = f"component `{record.name}` has no file `{display_path(str(guest))}`"
                 hint = "build it with `torvyn build`" if guest.parent.name == "build" else None

@@ -2,10 +2,11 @@
 there.
 
 cgroups         the limits of the control group, version 1 or 2
-resources       the memory and the CPUs that the process may use, and how much memory it does use
-files           what must survive a power failure
+resources       the memory, the CPUs and the open files that the process may use
+files           files that must survive a power failure, and folders for temporary ones
 fault_signals   the handlers of faults, which the sandbox needs
 processes       processes that outlive the command that started them
+native_parts    the parts of the native module that this build has
 local_cluster   the broker and the Ray cluster that `torvyn cluster up` runs
 systemd_notify  messages to systemd: ready, alive, stopping
 

@@ -1,9 +1,10 @@
-"""The memory and the CPUs that this process may use, and how much memory it uses."""
+"""The memory, CPUs and open files that this process may use, and how much memory it uses."""
 
 from __future__ import annotations
 
 import math
 import os
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +54,20 @@ def resident_bytes(root: Path = SYSTEM) -> int | None:
     except (OSError, IndexError):
         return None
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def raise_open_files() -> tuple[int, int]:
+    """Raises the soft limit of open files to the hard one; returns the limit before and now. The
+    usual soft limit, 1024, is for programs that call `select`; nothing here does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return soft, soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):
+        # Some systems allow less than the hard limit says.
+        return soft, soft
+    return soft, hard
 
 
 def _cores() -> int:

@@ -13,12 +13,16 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from torvyn._native import CompiledComponent, NativeError
+from torvyn import _native
+from torvyn._native import NativeError
 from torvyn.errors import LinkError
 from torvyn.machine.resources import allowed_cpus
 from torvyn.sandbox.compiler_client import precompile, reuse_process
+
+if TYPE_CHECKING:
+    from torvyn._native import CompiledComponent
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -103,7 +107,7 @@ def _preload(cache_dir: Path, path: Path) -> None:
         key = (path, _stamp(path), cache_dir)
         if key in _used or path.resolve() in _precompiled:
             return
-        compiled = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
+        compiled = _native.CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
         if compiled is not None:
             _preloaded[key] = compiled
 
@@ -156,10 +160,10 @@ def _compiled(
     # The compiler gets the bytes, not the path: the file may change meanwhile.
     code = precompile(wasm, counts_fuel)
     try:
-        CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
+        _native.CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
     except NativeError as error:
         _warn_unusable(cache_dir, error)
-    return CompiledComponent(code, counts_fuel, role)
+    return _native.CompiledComponent(code, counts_fuel, role)
 
 
 def _load_precompiled(path: Path, role: str | None) -> CompiledComponent | None:
@@ -168,7 +172,7 @@ def _load_precompiled(path: Path, role: str | None) -> CompiledComponent | None:
     if code is None:
         return None
     try:
-        return CompiledComponent(code.read_bytes(), False, role)
+        return _native.CompiledComponent(code.read_bytes(), False, role)
     except (OSError, NativeError) as error:
         logger.warning("the precompiled code `%s` cannot be used: %s", code, error)
         return None
@@ -179,7 +183,7 @@ def _load(
 ) -> CompiledComponent | None:
     """The component from the cache; None if the cache does not have it or cannot be read."""
     try:
-        return CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
+        return _native.CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
     except NativeError as error:
         _warn_unusable(cache_dir, error)
         return None

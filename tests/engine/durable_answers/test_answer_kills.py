@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -28,14 +30,39 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     return process
 
 
-def ends_before(process: subprocess.Popen[str], pause_s: float) -> bool:
+def kill_after(process: subprocess.Popen[str], pause_s: float) -> None:
     """Kills it after the pause, unless it has ended."""
     with process:
         try:
-            return process.wait(pause_s) == 0
+            assert process.wait(pause_s) == 0
         except subprocess.TimeoutExpired:
             process.kill()
-            return False
+
+
+def ends_before(folder: Path, words: tuple[str, ...], pause_s: float) -> bool:
+    """Whether a run ended before it was killed. Its process may not have ended then: what tells is
+    the store, which keeps no state of a run that has ended."""
+    before = saved(folder)
+    kill_after(start(folder, *words), pause_s)
+    after = saved(folder)
+    return after[0] == 0 and after != before
+
+
+def saved(folder: Path) -> tuple[int, int]:
+    """How many states the store keeps, and how many elements it was given."""
+    query = (
+        "SELECT (SELECT count(*) FROM checkpoints WHERE node != ''), (SELECT sum(next) FROM logs)"
+    )
+    file = folder / "state" / "main" / "flow.db"
+    # Killed before it had a store, or while it made one.
+    with suppress(sqlite3.OperationalError), closing(connect(file)) as store:
+        states, elements = store.execute(query).fetchone()
+        return states, elements or 0
+    return 0, 0
+
+
+def connect(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)
 
 
 def finish(folder: Path, *words: str) -> str:
@@ -64,7 +91,7 @@ def test_an_answer_continues_after_kills(tmp_path: Path, shape: str, speed: str)
     rng = random.Random(f"{shape}{speed}")
     words = (shape, "same", speed)
     # A run that ends in order leaves no state: the next one begins a new answer.
-    answers = sum(ends_before(start(tmp_path, *words), rng.uniform(0.1, 0.4)) for _ in range(KILLS))
+    answers = sum(ends_before(tmp_path, words, rng.uniform(0.1, 0.4)) for _ in range(KILLS))
     assert finish(tmp_path, *words) == "done"
     assert delivered(tmp_path) == ANSWER * (answers + 1)
 
@@ -76,7 +103,8 @@ def test_an_answer_that_cannot_continue_is_lost_and_never_joined(
 ) -> None:
     first = start(tmp_path, shape, "other", *seeded)
     wait_for_text(tmp_path)
-    assert not ends_before(first, 0.0)
+    kill_after(first, 0.0)
+    assert first.returncode == -signal.SIGKILL
     for _ in range(2):
         assert finish(tmp_path, shape, "other", *seeded) == "session.generation-lost"
     assert {word.partition("w")[0] for word in delivered(tmp_path).split()} == {f"p{first.pid}"}

@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import multiprocessing
 import os
 import random
 import shutil
-import signal
 import socket
 import sys
 import time
 import traceback
 from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ from torvyn.errors import TorvynError
 from torvyn.link.segments import segments_of
 
 LIMIT_S = 60.0
+# This process has threads as soon as a flow runs in it, so another one forks.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["torvyn"])
 Place = tuple[tuple[str, ...], int]
 """The segments of a process, all of them if there are none, and its replica."""
 
@@ -47,8 +51,20 @@ def places(flow: torvyn.Flow, *, is_split: bool) -> list[Place]:
     return made
 
 
+def run_in_process(seed: int, folder: Path, place: Place, run: str) -> None:
+    """Runs a part, and ends its process."""
+    logging.getLogger("torvyn").setLevel(logging.CRITICAL)
+    code = 1
+    try:
+        run_part(seed, folder, place, run)
+        code = 0
+    except BaseException:
+        name = f"{'-'.join(place[0])}.{place[1]}"
+        print(f"seed {seed}: {name}: {traceback.format_exc()}", flush=True)
+    os._exit(code)
+
+
 def run_part(seed: int, folder: Path, place: Place, run: str) -> None:
-    """In a process of its own."""
     flow = RandomGraph(seed, folder, is_nats=True).flow
     cluster = flow.plan.cluster
     assert cluster is not None
@@ -75,40 +91,32 @@ class Processes:
         self.running = {place: self._start(place) for place in parts}
         self.failed = False
 
-    def _start(self, place: Place) -> int:
-        child = os.fork()
-        if child:
-            return child
-        code = 1
-        try:
-            run_part(self._seed, self._folder, place, self._run)
-            code = 0
-        except BaseException:
-            name = f"{'-'.join(place[0])}.{place[1]}"
-            print(f"seed {self._seed}: {name}: {traceback.format_exc()}", flush=True)
-        os._exit(code)
+    def _start(self, place: Place) -> ForkServerProcess:
+        arguments = (self._seed, self._folder, place, self._run)
+        process = PROCESSES.Process(target=run_in_process, args=arguments)
+        process.start()
+        return process
 
     def look(self) -> None:
         """Forgets processes that have ended."""
-        for place, child in list(self.running.items()):
-            found, status = os.waitpid(child, os.WNOHANG)
-            if found:
+        for place, process in list(self.running.items()):
+            if process.exitcode is not None:
                 del self.running[place]
-                self.failed |= status != 0
+                self.failed |= process.exitcode != 0
 
     def kill(self, *victims: Place) -> None:
         for place in victims:
             if place in self.running:
-                os.kill(self.running[place], signal.SIGKILL)
-                os.waitpid(self.running[place], 0)
+                self.running[place].kill()
+                self.running[place].join()
         for place in victims:
             if place in self.running:
                 self.running[place] = self._start(place)
 
     def stop(self) -> None:
-        for child in self.running.values():
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+        for process in self.running.values():
+            process.kill()
+            process.join()
 
 
 def run_seed(seed: int, folder: Path, server: NatsServer) -> list[str]:

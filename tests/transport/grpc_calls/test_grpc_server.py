@@ -196,4 +196,4 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path, package: str) -> Non
     assert done.returncode == 3
     (error,) = json.loads(done.stdout or done.stderr)["problems"]
     assert error["code"] == "transport.package-missing"
-    assert "torvyn[grpc]" in error["hint"]
+    assert "grpcio-reflection" in error["hint"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import socket
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from live_server import PATIENCE_S, Served, served, wait_for
 
 from torvyn.engine import Scripted
+from torvyn.machine.resources import raise_open_files
 from torvyn.transport.access.key_file import edit
 
 CROWD = 2_100
@@ -22,6 +24,18 @@ MANY_ADDRESSES = tuple(f"127.0.0.{number}" for number in range(2, 102))
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 HALF_A_BODY = b"POST /v1/streams HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
 ANSWERED = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def open_files() -> Iterator[None]:
+    """Both ends of every connection of the crowd are open files of this process."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * CROWD + 500
+    if limits[1] != resource.RLIM_INFINITY and limits[1] < needed:
+        pytest.skip(f"a crowd needs {needed} open files; raise the hard limit (`ulimit -Hn`)")
+    raise_open_files()
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @pytest.fixture

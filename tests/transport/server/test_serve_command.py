@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -54,6 +55,18 @@ def test_engines_are_served_without_a_manifest(tmp_path: Path) -> None:
         models = json.load(answer)
 
     assert [model["id"] for model in models["data"]] == ["scripted"]
+
+
+def test_the_server_may_open_as_many_files_as_the_hard_limit_allows(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1] - 1, limits[1]))
+    try:
+        with serving(tmp_path, "--engine", "scripted", "--port", "0") as (process, _):
+            found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    assert found == (limits[1], limits[1])
 
 
 def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_reactor::Role;
-use torvyn_stream::{ContentType, CopyReason, Element, Emission, End, StageError};
+use torvyn_stream::{ContentType, CopyReason, Element, End, StageError};
 
 use crate::component::interpret::json_or_wrong;
 use crate::element::convert::{attributes_of, end_of};
@@ -115,6 +115,7 @@ pub fn finish_feed<'py>(
 }
 
 /// Texts that are fed and taken in native code, in batches.
+#[cfg(feature = "network")]
 pub struct TextFeed<'a> {
     native: &'a NativeFlow,
     outputs: VecDeque<Element>,
@@ -122,6 +123,7 @@ pub struct TextFeed<'a> {
     pub is_open: bool,
 }
 
+#[cfg(feature = "network")]
 impl<'a> TextFeed<'a> {
     pub fn new(native: &'a NativeFlow) -> Self {
         Self { native, outputs: VecDeque::new(), is_open: true }
@@ -132,7 +134,8 @@ impl<'a> TextFeed<'a> {
         if self.is_open && self.native.flow.feed_capacity() == 0 {
             self.run(py);
         }
-        self.is_open = self.is_open && matches!(self.native.flow.feed(Emission::text(text)), Ok(None));
+        self.is_open =
+            self.is_open && matches!(self.native.flow.feed(torvyn_stream::Emission::text(text)), Ok(None));
         self.is_open
     }
 

@@ -5,7 +5,7 @@ use std::sync::Weak;
 
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
-use torvyn_broker::FlowEnd;
+use torvyn_log::FlowEnd;
 use torvyn_reactor::Flow;
 use torvyn_stream::{Element, Receipt};
 

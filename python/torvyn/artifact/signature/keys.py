@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.artifact.signature.base64_text import encode_base64
-from torvyn.errors import ArtifactError, MissingError
+from torvyn.errors import ArtifactError, MissingError, install_hint
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -221,6 +221,6 @@ def _serialization() -> Any:
     try:
         from cryptography.hazmat.primitives import serialization
     except ImportError:
-        message, hint = "signatures need the package `cryptography`", "pip install 'torvyn[oci]'"
+        message, hint = "signatures need the package `cryptography`", install_hint("oci")
         raise MissingError("artifact.package-missing", message, hint=hint) from None
     return serialization

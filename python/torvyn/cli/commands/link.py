@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 EXAMPLE = """\
 torvyn link flow.main
 torvyn link --config filter.words=secret --format json
+torvyn link flow.main --format svg > flow.svg
 torvyn link flow.main --on ray
 torvyn link flow.main --on kubernetes --image registry.example/shop:1.2 -o manifests"""
 
+PICTURES = ("svg", "mermaid", "dot")
 
-@make_command("link", example=EXAMPLE)
+
+@make_command("link", example=EXAMPLE, formats=("human", "json", *PICTURES))
 @flow_options
 @artifact_options
 @click.option(
@@ -61,11 +64,15 @@ def command(
     """Show the plan of a flow without running it.
 
     Lists the nodes in the order in which they start, with their roles and components, and the
-    edges with the capacities of their queues. `--on kubernetes` prints manifests for `kubectl
-    apply`, in which every group of the flow is a StatefulSet, or with `--job` a Job.
+    edges with the capacities of their queues. `--format svg` draws the same as a picture for light
+    and dark pages; `mermaid` and `dot` are for tools that lay out graphs themselves. `--on
+    kubernetes` prints manifests for `kubectl apply`, in which every group of the flow is a
+    StatefulSet, or with `--job` a Job.
     """
     from torvyn.cli.cluster.kubernetes_output import KubernetesArguments, show_manifests
 
+    if cluster is not None and screen.format in PICTURES:
+        raise UsageError("cli.bad-usage", f"`--on {cluster}` has no `--format {screen.format}`")
     arguments = KubernetesArguments(image, namespace, nats, job, output)
     target = Target.of(**options)
     if cluster == "kubernetes":
@@ -77,6 +84,10 @@ def command(
         _show_placement(screen, plan, cluster)
     elif screen.is_json:
         screen.document(plan.to_dict())
+    elif screen.format in PICTURES:
+        from torvyn.link import picture
+
+        screen.data(getattr(picture, f"render_{screen.format}")(plan))
     else:
         screen.data(plan.render())
     return 0

@@ -101,10 +101,12 @@ def command(
     a second Ctrl-C ends them at once.
     """
     from torvyn.link.defaults import telemetry_plan
+    from torvyn.machine import native_parts
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
     from torvyn.transport.services import of_engines, of_plans
 
+    native_parts.require("network")
     overrides = setting_pairs(settings)
     overrides |= {f"serve.{name}": value for name, value in flags.items() if value is not None}
     project = ServedProject(manifest, engines, overrides, artifact, trusted)

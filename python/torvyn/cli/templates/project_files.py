@@ -69,15 +69,15 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-_BUILD: Final = "    torvyn build     # compile the components: pip install 'torvyn[{extra}]'\n"
-_EXTRAS: Final = {"c": "c", "python": "python-guest"}
+_BUILD: Final = "    torvyn build     # compile the components; needs `pip install {package}`\n"
+_COMPILERS: Final = {"c": "ziglang", "python": "componentize-py"}
 
 
 def _readme(template: Template, name: str, language: str | None) -> str:
     nodes = "\n".join(f"- `{component}`" for component in template.components)
     return (
         f"# {name}\n\nA Torvyn project: a flow with {template.summary}.\n\n"
-        f"{_BUILD.format(extra=_EXTRAS[language]) if language else ''}"
+        f"{_BUILD.format(package=_COMPILERS[language]) if language else ''}"
         "    torvyn check     # check the manifest\n"
         "    torvyn run       # run the flow\n"
         "    python -m pytest # run the test\n\n"

@@ -11,7 +11,7 @@ from torvyn.client import failures
 from torvyn.client.address import Address, unusable_ca
 from torvyn.client.transports.channel import ChannelConnection, ServerMessage
 from torvyn.client.transports.transport import ConnectionLost
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 from torvyn.protocol.retry_after import retry_after_s
 
 try:
@@ -23,7 +23,7 @@ except ImportError as error:
     raise MissingError(
         "client.package-missing",
         f"a client over gRPC needs the package `{error.name}`",
-        hint="pip install 'torvyn[grpc]'",
+        hint=install_hint("grpc"),
     ) from None
 
 _SESSION: Final = "/torvyn.v1.Inference/Session"

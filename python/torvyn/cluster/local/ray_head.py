@@ -21,7 +21,7 @@ from typing import Final
 from torvyn.cluster.local.background import BackgroundProcess
 from torvyn.cluster.local.options import OBJECT_STORE_BYTES, UpOptions
 from torvyn.cluster.local.ports import HOST, any_free_port, choose_port
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 from torvyn.machine.local_cluster import RayHead, ray_environment
 
 DEFAULT_PORT: Final = 6379
@@ -80,7 +80,7 @@ def ray_version() -> str:
         raise MissingError(
             "cluster.package-missing",
             "`torvyn cluster up` needs the package `ray`",
-            hint="install it: pip install 'torvyn[cluster]', or start the broker alone: --no-ray",
+            hint=f"install it: {install_hint('cluster')}; or start the broker alone: --no-ray",
         ) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torvyn.errors import ClusterError, FlowError, LinkError, MissingError
+from torvyn.errors import ClusterError, FlowError, LinkError, MissingError, install_hint
 from torvyn.link import Plan
 
 
@@ -10,7 +10,7 @@ def package_missing() -> MissingError:
     return MissingError(
         "cluster.package-missing",
         "`--on ray` needs the package `ray`",
-        hint="install it: pip install 'torvyn[cluster]'",
+        hint=f"install it: {install_hint('cluster')}",
     )
 
 

@@ -20,10 +20,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from torvyn.artifact.failures import invalid
 from torvyn.artifact.media_types import MANIFEST_PATH
+from torvyn.artifact.paths import check_paths
 from torvyn.cluster.ray.failures import project_too_large
 from torvyn.cluster.ray.job import ProjectCopy
 from torvyn.link import Overrides
+from torvyn.machine.files import own_temporary_folder
 from torvyn.manifest import Manifest
 
 LARGEST_BYTES: Final = 256 << 20
@@ -72,7 +75,8 @@ def _archive(files: Mapping[str, Path]) -> bytes:
     if total > LARGEST_BYTES:
         raise project_too_large(total, LARGEST_BYTES)
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as archive:
+    # The content of a link travels, not the link.
+    with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1, dereference=True) as archive:
         for name, file in sorted(files.items()):
             archive.add(file, name, recursive=False)
     return data.getvalue()
@@ -93,19 +97,39 @@ def open_project(copy: ProjectCopy, overrides: Overrides) -> tuple[Path, Overrid
 def _unpack(archive: bytes) -> Path:
     """The folder of the files, which replicas on one machine share."""
     digest = hashlib.sha256(archive).hexdigest()[:24]
-    parent = Path(tempfile.gettempdir(), f"torvyn-projects-{os.getuid()}")
-    parent.mkdir(mode=0o700, exist_ok=True)
-    if parent.stat().st_uid != os.getuid():
-        parent = Path(tempfile.mkdtemp(prefix="torvyn-project-"))
+    parent = own_temporary_folder("torvyn-projects")
     folder = parent / digest
     if folder.exists():
         return folder
     fresh = Path(tempfile.mkdtemp(dir=parent))
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(fresh, filter="data")
+    try:
+        _extract(archive, fresh)
+    except BaseException:
+        shutil.rmtree(fresh)
+        raise
     # Another replica may have been faster.
     with suppress(OSError):
         fresh.rename(folder)
     if fresh.exists():
         shutil.rmtree(fresh)
     return folder
+
+
+def _extract(archive: bytes, folder: Path) -> None:
+    """Writes the files of the archive below the folder. Nothing is written if one of them is no
+    plain file or has a path that leads elsewhere. `extractall` is safe only from Python 3.11.4 on.
+    """
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        members = packed.getmembers()
+        check_paths(member.name for member in members)
+        for member in members:
+            if not member.isreg():
+                raise invalid(f"`{member.name}` in the copy of the project is not a plain file")
+        for member in members:
+            path = folder / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = packed.extractfile(member)
+            assert content is not None
+            with content, path.open("xb") as file:
+                shutil.copyfileobj(content, file)
+            path.chmod(0o755 if member.mode & 0o100 else 0o644)

@@ -11,11 +11,14 @@ import os
 import sqlite3
 import zlib
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from torvyn._native import Database
+from torvyn import _native
 from torvyn.durable.disk.budget import PAGE_BYTES
 from torvyn.durable.failures import newer_version
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x5456_4E53
@@ -44,7 +47,7 @@ def connect(path: Path, mark: Path | None = None) -> Database:
     One connection holds the file exclusively: SQLite then keeps the WAL's index in memory, and
     there is no shared memory that a full disk could take away.
     """
-    connection = Database(path.absolute(), mark=mark)
+    connection = _native.Database(path.absolute(), mark=mark)
     try:
         for statement in (
             f"PRAGMA page_size = {PAGE_BYTES}",

@@ -14,9 +14,9 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from torvyn._native import Database
+from torvyn import _native
 from torvyn.durable.disk.budget import PAGE_BYTES
 from torvyn.durable.disk.database import (
     SEQUENCE_BITS,
@@ -32,6 +32,9 @@ from torvyn.durable.failures import STORE_ERRORS, reason_of
 from torvyn.durable.log_rows import is_intact
 from torvyn.durable.log_state import LogState
 from torvyn.machine.files import sync_folder
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 logger = logging.getLogger("torvyn.durable")
 
@@ -123,7 +126,7 @@ def _open_damaged(path: Path, fresh: Database) -> Database | None:
     for repair in (False, True):
         if repair:
             _replace_first_page(path, fresh)
-        old = Database(path.absolute())
+        old = _native.Database(path.absolute())
         try:
             old.execute("PRAGMA locking_mode = EXCLUSIVE")
             check_schema(old)

@@ -14,9 +14,8 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from torvyn._native import Database
 from torvyn.durable.disk.ballast import Ballast
 from torvyn.durable.disk.budget import FRAME_BYTES, PAGE_BYTES, Budget
 from torvyn.durable.disk.database import (
@@ -34,6 +33,9 @@ from torvyn.durable.failures import (
 )
 from torvyn.durable.records import StoreState
 from torvyn.machine.files import sync_folder
+
+if TYPE_CHECKING:
+    from torvyn._native import Database
 
 logger = logging.getLogger("torvyn.durable")
 

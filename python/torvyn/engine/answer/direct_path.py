@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torvyn._native import DirectSteps, DirectText
+from torvyn import _native
 from torvyn.engine.delta import Piece
 from torvyn.engine.step import Step
 
 if TYPE_CHECKING:
-    from torvyn._native import ChunkParser, NativeFlow, WireReply
+    from torvyn._native import ChunkParser, DirectSteps, DirectText, NativeFlow, WireReply
     from torvyn.engine.answer.answer_flows import AnswerFlows
     from torvyn.engine.answer.response import Response
     from torvyn.engine.timing import Timing
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["DirectPath", "DirectText", "Offer"]
 
 _KEPT, _DUE, _FOR_PYTHON = 1, 2, 3
-Offer = Callable[[], DirectText | None]
+Offer = Callable[[], "DirectText | None"]
 """Where text may go, unless the reader has to see it."""
 
 
@@ -69,7 +69,7 @@ class DirectPath:
     def read(self, steps: AsyncIterator[Step]) -> DirectSteps:
         """The steps that are left to Python, for `pieces`. After text that was put, steps with text
         only do not come out; None does, when the reader must do something."""
-        self._steps = DirectSteps(steps)
+        self._steps = _native.DirectSteps(steps)
         return self._steps
 
     def arm(self, parser: ChunkParser, reply: WireReply) -> None:

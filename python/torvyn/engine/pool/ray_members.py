@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from torvyn.engine.pool.limits import bad_option
 from torvyn.engine.pool.membership import Placed
-from torvyn.errors import MissingError, Unavailable
+from torvyn.errors import MissingError, Unavailable, install_hint
 from torvyn.machine.fault_signals import kept_fault_handlers
 from torvyn.machine.local_cluster import running_cluster
 
@@ -221,6 +221,6 @@ def _ray() -> Any:
         raise MissingError(
             "engine.package-missing",
             "a pool on Ray needs the package `ray`",
-            hint='pip install "torvyn[cluster]"',
+            hint=install_hint("cluster"),
         ) from None
     return ray

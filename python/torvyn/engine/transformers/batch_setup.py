@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.engine.transformers.model import Model
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 
 if TYPE_CHECKING:
     from torvyn.engine.transformers.result_router import ResultRouter
@@ -128,7 +128,7 @@ def _require_psutil() -> None:
         raise MissingError(
             "engine.package-missing",
             "the engine `transformers` needs the package `psutil` on a machine without a GPU",
-            hint='pip install "torvyn[transformers]"',
+            hint=install_hint("transformers"),
         ) from None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.engine.request import Request
-from torvyn.errors import InvalidInput, MissingError
+from torvyn.errors import InvalidInput, MissingError, install_hint
 from torvyn.text import Vocabulary
 
 if TYPE_CHECKING:
@@ -193,6 +193,6 @@ def _library() -> Any:
         raise MissingError(
             "engine.package-missing",
             f"the engine `transformers` needs the package `{error.name}`",
-            hint='pip install "torvyn[transformers]"',
+            hint=install_hint("transformers"),
         ) from None
     return transformers

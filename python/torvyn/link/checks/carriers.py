@@ -10,6 +10,7 @@ from typing import Any, Final
 from torvyn.link.option_values import place_of
 from torvyn.link.plan import EdgePlan, NodePlan, Plan
 from torvyn.link.segments import segments_of
+from torvyn.machine import native_parts
 from torvyn.manifest.problems import Problems
 from torvyn.manifest.records import EdgeRecord
 from torvyn.manifest.schema.tables import EDGE
@@ -34,8 +35,13 @@ _WAIT: Final = {
 def check_carrier(
     edge: EdgeRecord, path: str, options: Mapping[str, Any], problems: Problems
 ) -> None:
-    """Reports options that would have no effect. `options`: those that the edge sets, by name."""
+    """Reports options that would have no effect. `options`: those that the edge sets, by name.
+
+    Raises `MissingError` if torvyn was built without the carrier.
+    """
     carrier = options.get("carrier", EDGE.default("carrier"))
+    if carrier != "memory":
+        native_parts.require(carrier)
     for name in options:
         carriers = _CARRIERS.get(name, (carrier,))
         if carrier not in carriers:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torvyn._native import CompiledComponent
+from torvyn import _native
 from torvyn.errors import Location
 from torvyn.link.component_loader import Library
 from torvyn.manifest import Manifest
 from torvyn.manifest.problems import Problems, quoted, suggestion
-
-_covers = CompiledComponent.capability_covers
 
 ALWAYS_GRANTED = ("clock:wall", "clock:monotonic", "random:insecure")
 """The capabilities that every component has."""
@@ -105,6 +103,10 @@ def _compare(
             message = f"component `{name}` is granted `{grant}`, which it does not request"
             hint = f"remove it, or add it to `capabilities` of component `{name}`"
             problems.warn("link.capability-unasked", message, granted_at, hint)
+
+
+def _covers(grant: str, request: str, folder: Path) -> bool:
+    return _native.CompiledComponent.capability_covers(grant, request, folder)
 
 
 def _overlap(grant: str, request: str, folder: Path) -> bool:

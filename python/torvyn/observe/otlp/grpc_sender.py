@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 from torvyn.observe.otlp.messages import rejected_count
 from torvyn.observe.otlp.sender import SIGNALS, Endpoint, Request, Result
 
@@ -38,7 +38,7 @@ class GrpcSender:
             raise MissingError(
                 "observe.package-missing",
                 "the exporter `otlp-grpc` needs the package `grpcio`",
-                hint='pip install "torvyn[otlp]"',
+                hint=install_hint("otlp"),
             ) from error
         self._grpc, self._timeout_s = grpc, timeout_s
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host

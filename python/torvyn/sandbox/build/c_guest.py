@@ -15,6 +15,7 @@ from typing import Final
 
 from torvyn import _native
 from torvyn.errors import ContractError, Diagnostic, Location
+from torvyn.machine.files import own_temporary_folder
 from torvyn.sandbox.build.project import (
     ComponentBinary,
     GuestProject,
@@ -92,11 +93,29 @@ def _compile(guest: GuestProject, sources: Sequence[Path]) -> bytes:
             text=True,
             errors="replace",
             check=False,
-            env={**os.environ, "NO_COLOR": "1"},
+            env=_environment(),
         )
         if done.returncode != 0 or not module.is_file():
             raise _compile_errors(guest, done.stderr)
         return module.read_bytes()
+
+
+def _environment() -> dict[str, str]:
+    """zig keeps what it has compiled, such as the C library, in the user's cache. Where that cannot
+    be written, as in many containers, it is kept among the temporary files."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    variables = {"NO_COLOR": "1"}
+    if "ZIG_GLOBAL_CACHE_DIR" not in os.environ and not _is_writable(Path(cache, "zig")):
+        variables["ZIG_GLOBAL_CACHE_DIR"] = str(own_temporary_folder("torvyn-zig"))
+    return {**os.environ, **variables}
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _compile_errors(guest: GuestProject, text: str) -> ContractError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.errors import ContractError, MissingError
+from torvyn.errors import ContractError, MissingError, install_hint
 from torvyn.manifest.records import ComponentRecord
 
 ENTRIES: Final = {"c": "component.c", "python": "component.py", "rust": "Cargo.toml"}
@@ -117,7 +117,7 @@ def toolchain_missing(guest: GuestProject, tool: str, extra: str) -> MissingErro
     return MissingError(
         "sandbox.toolchain-missing",
         f"building component `{guest.name}` needs `{tool}`, which is not installed",
-        hint=f"pip install 'torvyn[{extra}]'; you need it only to build",
+        hint=f"{install_hint(extra)}; you need it only to build",
     )
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from torvyn._native import NativeError, WasmTools
+from torvyn import _native
+from torvyn._native import NativeError
 from torvyn.errors import Diagnostic, Location
 
 _LOCATION = re.compile(r"-->\s*(?P<file>.+?):(?P<line>\d+):(?P<column>\d+)")
@@ -19,7 +20,7 @@ def check_wit(folders: Iterable[Path]) -> list[Diagnostic]:
         path = folder / "wit"
         if path.is_dir() and any(path.glob("*.wit")):
             try:
-                WasmTools.wit_worlds(path)
+                _native.WasmTools.wit_worlds(path)
             except NativeError as error:
                 errors.append(_diagnostic(path, str(error.args[1])))
     return errors

@@ -37,7 +37,15 @@ _UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 
 
 
 class GrpcExchange(NativeExchange):
-    __slots__ = ("_deadline", "_on_over", "_settings", "cut_reason", "has_begun", "is_watched")
+    __slots__ = (
+        "_deadline",
+        "_on_over",
+        "_settings",
+        "cut_reason",
+        "has_begun",
+        "has_last_frame",
+        "is_watched",
+    )
 
     def __init__(
         self, native: WireExchange, settings: ServerSettings, sample_rate: float = 0.0
@@ -49,6 +57,8 @@ class GrpcExchange(NativeExchange):
         self.cut_reason: TorvynError | None = None
         """Why the server ended the call, if it did."""
         self.has_begun = False
+        self.has_last_frame = False
+        """The last frame was sent or is being sent."""
         self.is_watched = False
         """Whether the call itself notices when it is over; if not, its task is cancelled."""
 
@@ -145,8 +155,9 @@ class GrpcExchange(NativeExchange):
             act()
 
     def cut(self, reason: TorvynError) -> None:
-        """Ends the call for that reason."""
-        if not self.is_over:
+        """Ends the call for that reason, unless its answer was sent and only the status follows."""
+        is_answered = self.has_last_frame and not self.is_stuck
+        if not self.is_over and not is_answered:
             self.cut_reason = reason
             self.leave()
 

@@ -35,9 +35,8 @@ class Inference:
         """One answer."""
         data = await exchange.read_one()
         request = request_body.parse_torvyn(body_of(parse(pb.GenerateRequest, data)))
-        wire = GrpcWire(exchange)
-        await self._dispatcher.answer(wire, request)
-        if wire.has_ended or exchange.is_over:
+        await self._dispatcher.answer(GrpcWire(exchange), request)
+        if exchange.has_last_frame or exchange.is_over:
             return
         if not exchange.is_stuck:
             raise Internal("the answer ended early; see the log", code="transport.failed")

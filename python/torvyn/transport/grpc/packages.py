@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, install_hint
 
 _PACKAGES: Final = {
     "google.protobuf": "protobuf",
@@ -23,7 +23,7 @@ def require_packages() -> None:
             raise MissingError(
                 "transport.package-missing",
                 f"serving gRPC needs the package `{package}`, which is not installed",
-                hint='pip install "torvyn[grpc]"',
+                hint=install_hint("grpc"),
             ) from error
 
 

@@ -57,12 +57,7 @@ class CallWire(Wire):
 class GrpcWire(CallWire):
     """The answer to a call."""
 
-    __slots__ = ("has_ended",)
-
-    def __init__(self, exchange: GrpcExchange) -> None:
-        super().__init__(exchange)
-        self.has_ended = False
-        """The last frame was sent or is being sent."""
+    __slots__ = ()
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         # From here on the answer waits for `until_left`.
@@ -70,7 +65,7 @@ class GrpcWire(CallWire):
         await super().begin(headers)
 
     def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
-        self.has_ended = is_last
+        self.exchange.has_last_frame = is_last
         return super().post(frames)
 
     def text_poster(self, encoder: Encoder | ProtoEncoder) -> TextPoster:

@@ -17,6 +17,7 @@ from typing import Any, Self
 from torvyn.concurrency.signals import SignalHandler
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import TorvynError
+from torvyn.machine.resources import raise_open_files
 from torvyn.machine.systemd_notify import notify, watchdog_interval_s
 from torvyn.transport.application import Application
 from torvyn.transport.grpc.packages import has_packages
@@ -112,6 +113,7 @@ def serve(
     """Serves until a signal ends it; returns the number of the signal. `on_ready` gets the server,
     which knows its addresses; `on_stopping` is called when the shutdown begins."""
     shorten_switch_interval()
+    raise_open_files()
     # The garbage collector would scan what is loaded now again and again, and delay every stream.
     gc.collect()
     gc.freeze()

@@ -2,12 +2,7 @@
 
 use std::sync::OnceLock;
 
-pub trait FlowEnd: Send + Sync {
-    /// There are elements to read, or acknowledgements to take.
-    fn wake(&self);
-    /// A writer that has paused may go on.
-    fn resume(&self);
-}
+use torvyn_log::FlowEnd;
 
 /// Set when the flow starts. Before that, there is nobody to wake.
 #[derive(Default)]

@@ -1,0 +1,16 @@
+"""Every `native.*` code."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from torvyn import _native
+from torvyn.machine import native_parts
+
+
+def without_parts() -> None:
+    with patch.object(_native, "PARTS", []):
+        native_parts.require("disk")
+
+
+CASES = {"native.part-missing": lambda _: without_parts()}
