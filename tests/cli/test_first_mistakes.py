@@ -35,6 +35,8 @@ MANIFESTS = sorted(path.parent for path in EXAMPLES.glob("**/Torvyn.toml"))
 SAMPLE = 8
 """The mutants of each project that are tried without `--full`."""
 
+NOWHERE = "nowhere"
+
 Problem = tuple[str, str, str]
 """Code, message and location."""
 
@@ -68,8 +70,7 @@ def documents(text: str) -> Iterator[dict[str, Any]]:
 
 def problem(item: dict[str, Any]) -> Problem:
     place = item.get("location", {})
-    assert place.get("file"), f"no position: {item}"
-    return (item["code"], item["message"], f"{place['file']}:{place.get('line', 0)}")
+    return (item["code"], item["message"], f"{place.get('file', NOWHERE)}:{place.get('line', 0)}")
 
 
 def answers(manifest: Manifest) -> dict[str, Answer]:
@@ -88,13 +89,20 @@ def complaint(manifest: Manifest, base: dict[str, Answer]) -> str | None:
         is_missing = got.code == 3 and command in base and base[command].code == 3
         if got.code not in (0, 2) and not is_missing:
             return f"{command}: exit code {got.code}: {got.text}"
+        if not is_missing and any(place.startswith(NOWHERE) for _, _, place in got.problems):
+            return f"{command}: a problem without a position: {got.text}"
+    if any(got.code == 3 for command, got in found.items() if command != "serve"):
+        return None  # what is missing hides the rest
     linked = [got.problems for command, got in found.items() if command.startswith("link ")]
     named = {item for item in frozenset().union(*linked) if item[0] not in OF_ARGUMENTS}
     checked = {item for item in found["check"].problems if not is_of_check(item, manifest)}
     if named != checked:
         return f"check and link differ in {named ^ checked}"
-    if checked and not found["serve"].problems:
-        return f"serve finds nothing, check finds {checked}"
+    served = found["serve"].problems
+    # A problem of a flow that is not served is only a warning there.
+    unsaid = checked - served if len(manifest.flows) == 1 and not manifest.serve.routes else ()
+    if (checked and not served) or (unsaid and base["serve"].code != 3):
+        return f"serve finds {served}, check finds {checked}"
     return None
 
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_reactor::Role;
-use torvyn_stream::{ContentType, CopyReason, Element, Emission, End, StageError};
+use torvyn_stream::{ContentType, CopyReason, Element, End, StageError};
 
 use crate::component::interpret::json_or_wrong;
 use crate::element::convert::{attributes_of, end_of};
@@ -134,7 +134,8 @@ impl<'a> TextFeed<'a> {
         if self.is_open && self.native.flow.feed_capacity() == 0 {
             self.run(py);
         }
-        self.is_open = self.is_open && matches!(self.native.flow.feed(Emission::text(text)), Ok(None));
+        self.is_open =
+            self.is_open && matches!(self.native.flow.feed(torvyn_stream::Emission::text(text)), Ok(None));
         self.is_open
     }
 
