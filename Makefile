@@ -42,7 +42,7 @@ $(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
 
 # For the tests and the linters.
 $(VENV)/.dev: $(VENV)/.built pyproject.toml tools/install.py
-	$(PROGRESS) "Installing what the tests import" -- $(BIN)/python tools/install.py dev dev-alone
+	$(PROGRESS) "Installing what the tests import" -- $(BIN)/python tools/install.py tests tests-alone
 	@touch $@
 
 demo: $(VENV)/.core ## set up what the token-streaming flow needs, and run it

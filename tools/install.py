@@ -1,6 +1,6 @@
 """Installs groups of packages for development: the lists `[dependency-groups]` of `pyproject.toml`.
 
-    python tools/install.py dev dev-alone
+    python tools/install.py tests tests-alone
 
 A group whose name ends in `-alone` is installed without the dependencies of its packages. Uses only
 the standard library, because it runs before anything is installed.

@@ -84,7 +84,7 @@ def normal(requirement: str) -> str:
 
 def installed() -> set[str]:
     groups = install.groups_of()
-    lists = [install.requirements(groups, name) for name in ("dev", "dev-alone")]
+    lists = [install.requirements(groups, name) for name in ("tests", "tests-alone")]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     return {normal(requirement) for each in [project, *lists] for requirement in each}
 
