@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from manifest_mutants import Mutant, mutants_of
+from scale import sample
 
 from torvyn.cli import app
 from torvyn.cli.commands import run as run_command
@@ -32,7 +33,7 @@ from torvyn.reactor.statistics import Statistics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MANIFESTS = sorted(path.parent for path in EXAMPLES.glob("**/Torvyn.toml"))
-SAMPLE = 8
+MUTANTS = 8
 """The mutants of each project that are tried without `--full`."""
 
 NOWHERE = "nowhere"
@@ -143,11 +144,10 @@ PROJECTS = [
 ]
 
 
-def chosen(mutants: list[Mutant], request: pytest.FixtureRequest, seed: str) -> list[Mutant]:
+def chosen(mutants: list[Mutant], seed: str) -> list[Mutant]:
     """All mutants with `--full`, else a seeded sample."""
-    if request.config.getoption("--full", default=False):
-        return mutants
-    return random.Random(seed).sample(mutants, min(SAMPLE, len(mutants)))
+    count = min(sample(MUTANTS, full=len(mutants)), len(mutants))
+    return random.Random(seed).sample(mutants, count)
 
 
 @pytest.fixture
@@ -166,7 +166,6 @@ def test_one_wrong_line_gets_the_same_answer_from_every_command(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
 ) -> None:
     folder = tmp_path / "project"
     write(folder, name)
@@ -174,7 +173,7 @@ def test_one_wrong_line_gets_the_same_answer_from_every_command(
     manifest = Path("Torvyn.toml")
     base = answers(read(manifest.read_text()))
     complaints = {}
-    for mutant in chosen([*mutants_of(manifest.read_text())], request, name):
+    for mutant in chosen([*mutants_of(manifest.read_text())], name):
         manifest.write_text(mutant.text)
         complaints[str(mutant)] = complaint(read(mutant.text), base)
     assert not {mutant: text for mutant, text in complaints.items() if text}

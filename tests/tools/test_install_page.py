@@ -23,7 +23,6 @@ from torvyn.errors import install_hint  # noqa: E402
 PAGE = (ROOT / "docs" / "guides" / "install.md").read_text()
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
 MAKE_WHEEL = runpy.run_path(str(ROOT / "tools" / "build_wheel.py"))["build"]
-full = pytest.mark.timeout(1800)
 
 
 def commands(title: str) -> list[str]:
@@ -72,11 +71,9 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """A fresh machine with the wheel in `dist`; `TORVYN_WHEEL` names one that is built already."""
     built = os.environ.get("TORVYN_WHEEL")
-    if not built and not request.config.getoption("--full", default=False):
-        pytest.skip("NOT TESTED: what the install page says; `pytest --full` builds the wheel")
     folder = tmp_path_factory.mktemp("machine")
     (folder / "dist").mkdir()
     if built:
@@ -124,7 +121,8 @@ def test_no_page_installs_torvyn_from_an_index(page: Path) -> None:
     assert [line for line in lines if not any(word in line for word in works)] == []
 
 
-@full
+@pytest.mark.full
+@pytest.mark.timeout(1800)
 def test_a_wheel_installs_in_every_way(machine: Machine) -> None:
     ways = commands("From a wheel")
 
@@ -134,7 +132,8 @@ def test_a_wheel_installs_in_every_way(machine: Machine) -> None:
         assert "install" not in command or machine.installed() == "torvyn 0.1.0"
 
 
-@full
+@pytest.mark.full
+@pytest.mark.timeout(1800)
 def test_a_folder_of_wheels_installs_without_an_index(machine: Machine) -> None:
     collect, *installs = commands("Without a network")
     machine.run(collect)
@@ -145,11 +144,10 @@ def test_a_folder_of_wheels_installs_without_an_index(machine: Machine) -> None:
         assert machine.installed() == "torvyn 0.1.0"
 
 
-@full
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="NOT TESTED: a build, for want of cargo")
-def test_a_checkout_installs(machine: Machine, request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--full", default=False):
-        pytest.skip("NOT TESTED: `pip install .`; `pytest --full` compiles it")
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo: install Rust")
+def test_a_checkout_installs(machine: Machine) -> None:
     for command in commands("From a checkout"):
         machine.run(command, ROOT)
 
