@@ -43,9 +43,11 @@ def _busy(_folder: Path) -> None:
 
 
 def _ended(_folder: Path) -> None:
-    flow = torvyn.Flow(["a", "b"], torvyn.processor(lambda element: [element.text] * 3))
-    for _ in flow:
-        flow.swap("source", CountingSource(1), discard_state=True)
+    # The source has ended, and more waits behind it than the queues hold.
+    flow = torvyn.Flow(["a", "b"], torvyn.processor(lambda element: [element.text] * 1000))
+    for number, _ in enumerate(flow):
+        if number == 500:
+            flow.swap("source", CountingSource(1), discard_state=True)
 
 
 def _graph_changed(_folder: Path) -> None:
