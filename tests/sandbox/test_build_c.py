@@ -60,6 +60,7 @@ def test_the_compiler_keeps_its_files_elsewhere_if_the_users_cache_cannot_be_wri
         """The real one compiles the C library there for minutes."""
         return subprocess.CompletedProcess(command, 1, "", options["env"]["ZIG_GLOBAL_CACHE_DIR"])
 
+    monkeypatch.delenv("ZIG_GLOBAL_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("torvyn.sandbox.build.c_guest.subprocess", mock.Mock(run=compiler))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import torvyn
+from torvyn import _native
 from torvyn.errors import FlowError, Internal, InvalidInput, LinkError
 from torvyn.link import ProjectLinker
 from torvyn.sandbox import compile_cache
@@ -46,9 +47,9 @@ def test_the_flows_of_a_project_share_the_code_of_their_guests(
     file.plan("main")
     loaded: list[object] = []
     # Loading reads and maps the compiled code, which is 40 MB for a guest in Python.
-    native = compile_cache.CompiledComponent
+    native = _native.CompiledComponent
     counting = SimpleNamespace(load=lambda *a: loaded.append(a) or native.load(*a))
-    monkeypatch.setattr(compile_cache, "CompiledComponent", counting)
+    monkeypatch.setattr(_native, "CompiledComponent", counting)
 
     file.plan("main")
 
@@ -208,7 +209,6 @@ def test_compiled_code_is_cached_and_a_poisoned_entry_is_not_loaded(
 
 
 def test_a_file_that_is_no_component_is_refused(tmp_path: Path) -> None:
-    from torvyn.sandbox import compile_cache
 
     bad = tmp_path / "bad.wasm"
     bad.write_bytes(b"\0asm\x0d\0\1\0garbage")

@@ -20,6 +20,8 @@ from torvyn.errors import BugError, ContractError, FlowError, LinkError, TorvynE
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 
+_NATIVE: Final = "NativeError"
+"""By name: `torvyn --help` does not need the native module."""
 _PACKAGE: Final = str(Path(torvyn.__file__).parent) + os.sep
 
 
@@ -61,7 +63,8 @@ def is_of_component(error: TorvynError) -> bool:
         return False
     if isinstance(error, FlowError):
         return error.node is not None
-    return isinstance(error, ContractError | LinkError)
+    is_of_file = isinstance(error.__cause__, OSError) or type(error.__cause__).__name__ == _NATIVE
+    return isinstance(error, ContractError | LinkError) and not is_of_file
 
 
 def bug(cause: Exception) -> BugError:

@@ -46,9 +46,9 @@ class NoElement(torvyn.Processor):
         return ""
 
 
-class DictProcessor(torvyn.Processor):
-    def process(self, element: torvyn.Element) -> dict[str, str]:  # error: override
-        return {}
+class SetProcessor(torvyn.Processor):
+    def process(self, element: torvyn.Element) -> set[str]:  # error: override
+        return set()
 
     def flush(self) -> int:  # error: override
         return 0
@@ -74,9 +74,9 @@ class IntSource(torvyn.Source):
         return 5
 
 
-class DictAggregator(torvyn.Aggregator):
-    def ingest(self, element: torvyn.Element) -> dict[str, str]:  # error: override
-        return {}
+class SetAggregator(torvyn.Aggregator):
+    def ingest(self, element: torvyn.Element) -> set[str]:  # error: override
+        return set()
 
 
 class Misspelt(torvyn.Processor):

@@ -9,6 +9,10 @@ def shout(element: torvyn.Element) -> str:
     return element.text.upper()
 
 
+def double(number: int) -> str:
+    return str(2 * number)
+
+
 def numbers() -> Iterator[int]:
     yield 1
 
@@ -17,7 +21,7 @@ torvyn.Flow(5)  # error: argument
 torvyn.Flow(["a"], None)  # error: argument
 torvyn.Flow([1, 2])  # error: item
 torvyn.Flow(numbers)  # error: argument
-torvyn.Flow(["a"], shout)  # error: argument
+torvyn.Flow(["a"], double)  # error: argument
 torvyn.source(5)  # error: argument
 torvyn.source([1.5])  # error: item
 torvyn.stream(shout)  # error: argument
