@@ -60,6 +60,8 @@ class Session:
         """Stores frames before any client sees them; None: in memory only."""
         self.task: asyncio.Task[None] | None = None
         """Runs the answer."""
+        self._storing: asyncio.Future[None] | None = None
+        """The frames that were given to the store last."""
         self.on_idle: Callable[[Session], None] = _ignore
         """Called when it has no client."""
         self.share_bytes: Callable[[], int] = lambda: limit_bytes
@@ -89,11 +91,27 @@ class Session:
         """Returns when the buffer has capacity for more."""
         if self._is_suspended:
             return
-        is_over = _is_end(frames[-1])
-        buffer, seq = self.buffer, self.buffer.next
-        if self.store is not None:
+        if self.store is None:
+            self._keep(frames, _is_end(frames[-1]))
+        else:
+            await self._store(frames)
+        while not self._has_capacity():
+            await self.buffer.changed()
+
+    async def _store(self, frames: Sequence[bytes]) -> None:
+        """Whoever is cancelled while frames are stored leaves them stored and in the buffer: the
+        frames of the end follow them."""
+        if self._storing is not None:
+            await asyncio.wait([self._storing])
+        self._storing = asyncio.ensure_future(self._store_whole(frames))
+        self._storing.add_done_callback(_retrieve)
+        await asyncio.shield(self._storing)
+
+    async def _store_whole(self, frames: Sequence[bytes]) -> None:
+        store, is_over, first = self.store, _is_end(frames[-1]), self.buffer.first
+        if store is not None and not self._is_suspended:
             try:
-                await self.store.append(self.id, seq, list(frames), is_over)
+                await store.append(self.id, self.buffer.next, list(frames), is_over)
             except SessionLost as lost:
                 self.lose(lost)
                 return
@@ -101,17 +119,17 @@ class Session:
                 # The error frames that follow are not stored.
                 self.store = None
                 raise
-        first = buffer.first
+        self._keep(frames, is_over)
+        if store is not None and not is_over and self.buffer.first != first:
+            await store.forget_before(self.id, self.buffer.first, self._dropped.to_json())
+
+    def _keep(self, frames: Sequence[bytes], is_over: bool) -> None:
         self.fill(frames)
         self.trim()
         if is_over:
-            buffer.end()
+            self.buffer.end()
             if self.client is None:
                 self.on_idle(self)
-        elif self.store is not None and buffer.first != first:
-            await self.store.forget_before(self.id, buffer.first, self._dropped.to_json())
-        while not self._has_capacity():
-            await buffer.changed()
 
     def fill(self, frames: Sequence[bytes]) -> None:
         """Adds frames that need not be stored."""
@@ -143,6 +161,8 @@ class Session:
         self._is_suspended = True
         if self.task is not None:
             self.task.cancel()
+        if self._storing is not None and self._storing is not asyncio.current_task():
+            self._storing.cancel()
         self.buffer.wake()
         if self.client is not None:
             self.client.wake()
@@ -289,6 +309,12 @@ class SessionWire(Wire):
 
 def _is_end(frame: bytes) -> bool:
     return frame.startswith(b'{"type":"end"')
+
+
+def _retrieve(storing: asyncio.Future[None]) -> None:
+    """Its failure is raised where frames are added, unless that task was cancelled."""
+    if not storing.cancelled():
+        storing.exception()
 
 
 def _ignore(session: Session) -> None:
