@@ -1,7 +1,8 @@
 """What a run says at its end: what was not tested and how to add it, and which tests took longest.
 
 A test may take `LIMIT_S` on a quiet machine. A run that has several workers for each core allows it
-as much more; one that began on a busy machine judges nothing. `--full` judges nothing either.
+as much more. It names those that take longer, but does not fail: a slow machine is no fault of a
+test. `--full` names none.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def slowest(took_s: Mapping[str, float], count: int = SHOWN) -> list[tuple[str, 
 def too_slow(took_s: Mapping[str, float], workers: int, cores: int) -> list[str]:
     limit_s = LIMIT_S * max(1.0, workers / cores)
     return [
-        f"{name} took {seconds:.1f} s, and at most {limit_s:.1f} s are allowed: make it wait for "
+        f"{name} took {seconds:.1f} s instead of at most {limit_s:.1f}: make it wait for "
         "an event, share what it starts, or give it a sample (tests/suite/scale.py)"
         for name, seconds in slowest(took_s, len(took_s))
         if seconds > limit_s
@@ -44,7 +45,6 @@ class RunReport:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._cores = len(os.sched_getaffinity(0))
-        self._was_busy = os.getloadavg()[0] > self._cores / 2
         self._took_s: dict[str, float] = defaultdict(float)
         self._passed: set[str] = set()
         self._too_slow: list[str] = []
@@ -54,15 +54,12 @@ class RunReport:
         if report.when == "call" and report.passed:
             self._passed.add(report.nodeid)
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def pytest_sessionfinish(self) -> None:
         if len(self._took_s) < WHOLE_SUITE or self._config.getoption("--full"):
             return
         self._config.cache.set(PASSED, sorted(self._passed))  # type: ignore[union-attr]
-        if not self._was_busy:
-            workers = self._config.getoption("numprocesses", None) or 1
-            self._too_slow = too_slow(self._took_s, workers, self._cores)
-        if self._too_slow and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        workers = self._config.getoption("numprocesses", None) or 1
+        self._too_slow = too_slow(self._took_s, workers, self._cores)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         skipped = [_reason(each) for each in terminalreporter.stats.get("skipped", [])]
