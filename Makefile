@@ -78,7 +78,7 @@ simulate: $(VENV)/.dev ## run 2,000 random flows under a seeded scheduler (SEEDS
 
 test-deps: $(VENV)/.dev ## install what tests need beyond `make test`: large packages, compilers, system programs
 	@# Among others llama.cpp as a wheel (30 MB, 102 MB unpacked): it is never compiled here.
-	$(PROGRESS) "Installing large packages" -- env PIP_ONLY_BINARY=xllamacpp $(BIN)/python tools/install.py large large-alone
+	$(PROGRESS) "Installing large packages" -- $(BIN)/python tools/install.py large large-alone
 	@# Rust for guests, from the system's packages: 130 MB, and a minute of compiling the first time.
 	$(BIN)/python tests/rust_toolchain.py
 	@# JavaScript clients from npm: 49 MB outside the tree.
