@@ -40,6 +40,11 @@ $(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
 	$(call BUILD,Building the whole native module,--features "sandbox network disk nats")
 	@touch $(VENV)/.core $(VENV)/.network $@
 
+# In one go with the module, so that no core of the machine waits for the last crate of either.
+$(VENV)/.compiled: $(VENV)/.made $(NATIVE_SOURCES)
+	@$(BIN)/python tools/run_tests.py --compile
+	@touch $@
+
 # For the tests and the linters.
 $(VENV)/.dev: $(VENV)/.built pyproject.toml tools/install.py
 	$(PROGRESS) "Installing what the tests import" -- $(BIN)/python tools/install.py tests tests-alone
@@ -67,10 +72,10 @@ serve: $(VENV)/.serve ## serve the same model over HTTP, with a chat page
 
 build: $(VENV)/.built ## build the whole native module: sandbox, network, disk, NATS
 
-test: $(VENV)/.dev ## set everything up and run the whole suite, with a sample of what is slow by nature
+test: $(VENV)/.compiled $(VENV)/.dev ## set everything up and run the whole suite, with a sample of what is slow by nature
 	@$(BIN)/python tools/run_tests.py $(TESTS)
 
-test-all: $(VENV)/.dev ## run the whole suite in full: up to 25 minutes more
+test-all: $(VENV)/.compiled $(VENV)/.dev ## run the whole suite in full: up to 25 minutes more
 	@$(BIN)/python tools/run_tests.py --full $(TESTS)
 
 simulate: $(VENV)/.dev ## run 2,000 random flows under a seeded scheduler (SEEDS=, FIRST=, REPLAY=)

@@ -4,6 +4,7 @@
     python tools/run_tests.py --full           with the model checks (loom), and all in full
     python tools/run_tests.py --full --rest    only what a run without `--full` left out
     python tools/run_tests.py --no-rust        only Python tests
+    python tools/run_tests.py --compile        compile the Rust tests, and nothing else
 
 It stops at the first step that fails. Each step has a line with its time. Other arguments go to
 pytest.
@@ -11,6 +12,7 @@ pytest.
 
 from __future__ import annotations
 
+import compileall
 import os
 import re
 import subprocess
@@ -28,8 +30,10 @@ from progress import elapsed, run
 # There are no examples in the documentation of the crates, which would be compiled one by one.
 RUST: Final = ["cargo", "test", "--release", "--workspace", "--lib", "--bins", "--tests"]
 LOOM: Final = ["cargo", "test", "--release", "-p", "torvyn-reactor", "--lib"]
-SHARED_GUEST: Final = Path(__file__).parents[1] / "tests" / "suite" / "shared_guest.py"
+ROOT: Final = Path(__file__).parents[1]
+SHARED_GUEST: Final = ROOT / "tests" / "suite" / "shared_guest.py"
 NO_RUST: Final = "--no-rust"
+COMPILE: Final = "--compile"
 _RUST_RESULT: Final = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 
 
@@ -118,6 +122,9 @@ def run_all_rust(arguments: Sequence[str]) -> Tally:
 
 
 def run_all_python(arguments: Sequence[str]) -> Tally:
+    # Once, not in each of the thousands of processes that tests start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    compileall.compile_dir(ROOT / "python", quiet=1)
     if code := run("Compiling the guest that tests share", [sys.executable, str(SHARED_GUEST)]):
         return Tally(code=code)
     return run_python(["-n", "auto", *arguments])
@@ -140,6 +147,8 @@ def run_python(arguments: Sequence[str]) -> Tally:
 
 
 def main(arguments: Sequence[str]) -> int:
+    if COMPILE in arguments:
+        return run("Compiling the native module and its tests", [*RUST, "--no-run"])
     begin_s = time.monotonic()
     for_python = [argument for argument in arguments if argument != NO_RUST]
     rust = Tally() if NO_RUST in arguments else run_all_rust(arguments)

@@ -153,3 +153,26 @@ def test_the_core_is_small_and_answers_as_these_tests_assume(core_package: Path)
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _native.nothing  # noqa: B018
+
+
+def crates_of(*features: str) -> dict[str, set[str]]:
+    """The libraries that a build compiles: of each its features, in all ways it is compiled."""
+    wanted = ["--no-default-features", *(["--features", ",".join(features)] if features else [])]
+    form = ["--edges", "normal,build", "--prefix", "none", "--format", "{p} [{f}]"]
+    command = ["cargo", "tree", "--locked", "--package", "torvyn-python", *wanted, *form]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, set[str]] = {}
+    for line in done.stdout.splitlines():
+        crate, _, features_of = line.removesuffix(" (*)").rpartition(" [")
+        found.setdefault(crate, set()).add(features_of)
+    return found
+
+
+def test_a_larger_build_reuses_the_libraries_that_the_core_compiled() -> None:
+    core, whole = crates_of(), crates_of(*PARTS)
+    # Both are small, and the reader of TOML is the only one that needs them.
+    other = {"hashbrown", "indexmap", "torvyn-python", "torvyn-tools"}
+
+    again = {crate.split()[0] for crate, features in core.items() if not features <= whole[crate]}
+
+    assert again <= other
