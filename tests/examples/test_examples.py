@@ -87,5 +87,6 @@ def test_an_example_has_the_expected_output(
         assert (folder / expected.name).read_text() == expected.read_text()
 
 
+@pytest.mark.promise("tokens.transcript")
 def test_the_transcript_of_token_streaming_does_not_change() -> None:
     assert (EXAMPLES / "token-streaming" / "expected.txt").read_text() == SEED

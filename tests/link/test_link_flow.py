@@ -113,6 +113,7 @@ def test_a_router_has_the_ports_of_its_class() -> None:
     assert plan(nodes, edges).node("by-type").ports == ("metrics", "logs")
 
 
+@pytest.mark.promise("tokens.edge-ends")
 def test_an_unknown_port_is_told_the_nearest() -> None:
     nodes = {"a": numbers(), "by-type": Ways(), "b": Drop()}
     found = wrong(nodes, ["a > by-type", "by-type:metrcs > b"])
@@ -123,6 +124,24 @@ def test_an_unknown_port_is_told_the_nearest() -> None:
         "\n"
         "hint: its ports are `metrics` and `logs`; did you mean `metrics`?"
     )
+
+
+@pytest.mark.promise("tokens.interfaces")
+def test_an_interface_has_to_be_that_of_the_role() -> None:
+    def found(interface: str) -> list[str]:
+        nodes = {"a": numbers(), "b": NodeRecord("b", Keep(), interface=interface), "c": Drop()}
+        try:
+            plan(nodes, ["a > b", "b > c"])
+        except LinkError as error:
+            return [f"{each.code}: {each.hint}" for each in error.diagnostics]
+        return []
+
+    right = "torvyn:filtering/filter"
+    assert found(right) == []
+    assert found("torvyn:streaming/sink") == [
+        f"link.interface-mismatch: its interface is `{right}`"
+    ]
+    assert "did you mean `torvyn:filtering/filter`?" in found("torvyn:filtering/fliter")[0]
 
 
 def test_a_router_may_have_its_ports_in_its_config() -> None:

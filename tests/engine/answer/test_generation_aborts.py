@@ -15,6 +15,7 @@ async def read(generation):
     return [delta async for delta in generation]
 
 
+@pytest.mark.promise("responses.abort")
 def test_an_abort_from_another_thread_ends_an_async_reader_as_cancelled():
     engine = Silent()
 
@@ -30,6 +31,7 @@ def test_an_abort_from_another_thread_ends_an_async_reader_as_cancelled():
     assert usage.usage is not None
 
 
+@pytest.mark.promise("responses.abort")
 def test_an_abort_from_another_thread_ends_a_sync_reader_as_cancelled():
     engine = Silent()
     threading.Thread(
@@ -42,6 +44,7 @@ def test_an_abort_from_another_thread_ends_a_sync_reader_as_cancelled():
     wait_until(lambda: nothing_runs(engine))
 
 
+@pytest.mark.promise("responses.abort")
 def test_an_abort_while_the_reader_is_busy_reaches_the_engine_at_once():
     engine = Endless()
 
