@@ -43,6 +43,16 @@ def test_twenty_tokens_become_three_sentences(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == PRINTED
 
 
+@pytest.mark.promise("tokens.block-list", "tokens.unicode-words")
+def test_the_words_of_the_filter_are_a_list_with_commas() -> None:
+    guard = components()[1]
+    guard.init(" quick ,LAZY, привет")
+
+    tokens = ["The", " Quick", " lazy ", "привет", " мир", " quickly"]
+    passed = [token for token in tokens if guard.evaluate(torvyn.Element(token))]
+    assert passed == ["The", " мир", " quickly"]
+
+
 @pytest.mark.promise("tokens.not-utf8")
 def test_bytes_that_are_no_text_are_invalid_input() -> None:
     _, guard, aggregator, sink = components()

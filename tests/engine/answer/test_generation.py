@@ -79,7 +79,7 @@ def test_a_for_loop_works_inside_a_running_event_loop():
     assert "".join(asyncio.run(notebook())) == "a b"
 
 
-@pytest.mark.promise("responses.early-exit")
+@pytest.mark.promise("responses.early-exit", "responses.sync-iterator")
 def test_leaving_a_for_loop_stops_the_engine():
     engine = Endless()
     for _ in engine.generate("x"):
@@ -103,7 +103,7 @@ def test_leaving_a_for_loop_by_an_exception_stops_the_engine_though_the_generati
     assert generation.usage.completion_tokens == engine.made
 
 
-@pytest.mark.promise("responses.early-exit")
+@pytest.mark.promise("responses.async-generator", "responses.early-exit")
 def test_leaving_an_async_for_loop_stops_the_engine():
     engine = Endless()
 

@@ -58,6 +58,18 @@ def test_an_abort_while_the_reader_is_busy_reaches_the_engine_at_once():
     assert asyncio.run(busy()) == ["cancelled", None]
 
 
+@pytest.mark.promise("responses.abort")
+def test_the_usage_of_an_aborted_answer_is_what_was_made():
+    engine = Endless()
+    generation = engine.generate("x", request_id="mine")
+    deltas = iter(generation)
+    next(deltas)
+
+    assert engine.abort("mine")
+    assert list(deltas)[-1].usage.completion_tokens == engine.made
+    assert generation.finish_reasons == ("cancelled",)
+
+
 def test_an_abort_before_the_first_delta_counts():
     engine = Endless()
     generation = engine.generate("x", request_id="mine")

@@ -60,7 +60,7 @@ async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat(
     await client
 
 
-@pytest.mark.promise("inference.deltas", "inference.flush")
+@pytest.mark.promise("inference.deltas", "inference.flush", "responses.first-token")
 async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
     engine = Gated()
     client = Client(serving(engine), body=PROMPT_BODY)
