@@ -32,6 +32,8 @@ the build.
 
 {total} promises: {proven} are proven by tests. For {not_run}, something could not be run here.
 {different} differ from their document on purpose.{pending}
+
+`make test TESTS="--no-rust -m promise"` runs them; a few need what `make test-deps` installs.
 """
 
 

@@ -128,20 +128,17 @@ def test_an_unknown_port_is_told_the_nearest() -> None:
 
 @pytest.mark.promise("tokens.interfaces")
 def test_an_interface_has_to_be_that_of_the_role() -> None:
-    def found(interface: str) -> list[str]:
-        nodes = {"a": numbers(), "b": NodeRecord("b", Keep(), interface=interface), "c": Drop()}
-        try:
-            plan(nodes, ["a > b", "b > c"])
-        except LinkError as error:
-            return [f"{each.code}: {each.hint}" for each in error.diagnostics]
-        return []
+    def nodes(interface: str) -> dict[str, Any]:
+        return {"a": numbers(), "b": NodeRecord("b", Keep(), interface=interface), "c": Drop()}
 
-    right = "torvyn:filtering/filter"
-    assert found(right) == []
-    assert found("torvyn:streaming/sink") == [
-        f"link.interface-mismatch: its interface is `{right}`"
-    ]
-    assert "did you mean `torvyn:filtering/filter`?" in found("torvyn:filtering/fliter")[0]
+    right, edges = "torvyn:filtering/filter", ["a > b", "b > c"]
+    (other,) = wrong(nodes("torvyn:streaming/sink"), edges)
+    (unknown,) = wrong(nodes("torvyn:filtering/fliter"), edges)
+
+    assert plan(nodes(right), edges).node("b").role == "filter"
+    assert (other.code, other.hint) == ("link.interface-mismatch", f"its interface is `{right}`")
+    assert unknown.code == "link.interface-unknown"
+    assert f"did you mean `{right}`?" in str(unknown.hint)
 
 
 def test_a_router_may_have_its_ports_in_its_config() -> None:
