@@ -149,6 +149,7 @@ async def test_an_answer_that_is_not_stateful_cannot_be_resumed() -> None:
     await client.until(1)
     again = await resumed(application, client.frames_start_id())
     assert (again.status, again.json["error"]["code"]) == (404, "transport.stream-unknown")
+    assert "only `stateful` streams are kept" in again.json["error"]["hint"]
     await left(client)
     await within(engine.was_left.wait())
 
