@@ -1,7 +1,8 @@
 """Generates docs/reference and docs/pictures from the code; `--check` lists what is out of date.
 
 A page renders a table that the program itself uses, and a picture is what `torvyn link` draws of an
-example, so they cannot be wrong. Do not edit these folders by hand.
+example, so they cannot be wrong. The page of promises joins promises.toml with the marks of the
+tests, and fails where one has no counterpart. Do not edit these files by hand.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import promises
 import reference_grpc
 import reference_protocol
 import reference_python
@@ -44,6 +46,7 @@ FILES: Final[dict[str, Callable[[], str]]] = {
     "reference/protocol.md": reference_protocol.protocol_page,
     "reference/text.md": reference_text.text_page,
     "reference/grpc.md": reference_grpc.grpc_page,
+    "concepts/promises.md": promises.promises_page,
     "pictures/token-streaming.svg": partial(picture_of, "token-streaming"),
 }
 
@@ -62,18 +65,23 @@ def stale() -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    if list(arguments) == ["--check"]:
-        names = stale()
-        for name in names:
-            print(f"docs/{name} is out of date: run `make docs`", file=sys.stderr)
-        return 1 if names else 0
-    if arguments:
+    if arguments and list(arguments) != ["--check"]:
         print("usage: python docs/generate.py [--check]", file=sys.stderr)
         return 2
+    problems = promises.current_problems()
+    if arguments:
+        problems += [f"docs/{name} is out of date: run `make docs`" for name in stale()]
+    else:
+        write()
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+def write() -> None:
     for name, text in render().items():
         (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text)
-    return 0
 
 
 if __name__ == "__main__":

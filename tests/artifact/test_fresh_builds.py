@@ -55,6 +55,7 @@ def pack(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> dict[s
     return content(Layout(folder / "dist"))
 
 
+@pytest.mark.promise("edge.same-component")
 @pytest.mark.timeout(300)
 def test_components_in_c_are_the_same_in_every_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +66,7 @@ def test_components_in_c_are_the_same_in_every_checkout(
     assert pack(here, monkeypatch) == pack(there, monkeypatch)
 
 
+@pytest.mark.promise("edge.same-component")
 @needs_rust
 @pytest.mark.full
 @pytest.mark.timeout(600)

@@ -69,6 +69,7 @@ def test_code_is_used_only_from_an_author_who_is_trusted(
     assert compile_cache._precompiled == used
 
 
+@pytest.mark.promise("edge.whole-deployments")
 def test_a_guest_runs_from_its_code_without_being_compiled(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

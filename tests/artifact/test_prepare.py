@@ -41,6 +41,7 @@ def run(folder: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> str:
     return done.stderr
 
 
+@pytest.mark.promise("edge.whole-deployments")
 def test_a_packed_project_runs_where_it_is_started(layout: Path, tmp_path: Path) -> None:
     run(tmp_path / "here", f"oci:{layout}:1.2.0")
 
@@ -57,6 +58,7 @@ def test_nothing_is_written_into_the_unpacked_folder(layout: Path, tmp_path: Pat
     assert set(os.listdir(tmp_path / "here")) == {"out.txt", "torvyn-audit.jsonl"}
 
 
+@pytest.mark.promise("edge.offline")
 def test_a_project_is_packed_and_runs_without_a_network(tmp_path: Path) -> None:
     namespace = ("unshare", "--map-root-user", "--net")
     if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:

@@ -179,6 +179,7 @@ def test_one_wrong_line_gets_the_same_answer_from_every_command(
     assert not {mutant: text for mutant, text in complaints.items() if text}
 
 
+@pytest.mark.promise("tokens.mistakes")
 def test_a_misspelt_key_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_template(tmp_path, "pipeline")
     monkeypatch.chdir(tmp_path)
@@ -193,6 +194,7 @@ def test_a_misspelt_key_is_one_problem(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+@pytest.mark.promise("tokens.mistakes")
 @pytest.mark.parametrize(
     ("file", "right", "wrong", "hint"),
     [

@@ -118,6 +118,7 @@ async def test_other_rejections_are_not_retried(status: int) -> None:
 # In the middle of an answer
 
 
+@pytest.mark.promise("inference.error-frames")
 @pytest.mark.parametrize(
     ("code", "retryable", "kind"),
     [

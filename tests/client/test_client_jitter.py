@@ -40,6 +40,7 @@ def _until(jitter: JitterBuffer, until_s: float) -> Released:
     return out
 
 
+@pytest.mark.promise("inference.jitter-buffer")
 @given(PIECES)
 @settings(max_examples=200, deadline=None)
 def test_text_is_released_in_order_and_within_the_bound(pieces: list[tuple[float, str]]) -> None:
@@ -53,6 +54,7 @@ def test_text_is_released_in_order_and_within_the_bound(pieces: list[tuple[float
     )
 
 
+@pytest.mark.promise("inference.jitter-buffer")
 def test_a_burst_is_spread_and_not_dumped() -> None:
     released, _ = played([(0.0, "x" * 60)])
     sizes = [len(text) for _, text in released]

@@ -44,6 +44,7 @@ async def test_async_for_gives_the_same(server: Served) -> None:
     assert stream.last_id == f"{str(stream.last_id).partition('-')[0]}-{stream.end.seq}"  # type: ignore[union-attr]
 
 
+@pytest.mark.promise("inference.latency-figures")
 def test_a_whole_answer_is_its_parts_with_usage_and_timing(server: Served) -> None:
     with Client(server.url) as client:
         whole = client.stream("Hi", flow="chat", n=2, max_tokens=2).complete()

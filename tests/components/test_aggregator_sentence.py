@@ -30,6 +30,7 @@ def test_written_language_is_cut_at_its_sentences_however_it_arrives(start, whol
         assert "".join(found) == whole
 
 
+@pytest.mark.promise("tokens.blank-rest", "tokens.built-ins")
 def test_simple_mode_cuts_after_marks_and_trims(start):
     assert sentences(start(Sentence, "simple"), [*DEFAULT_TOKENS, " "]) == [
         "The quick brown fox jumped over the lazy dog.",

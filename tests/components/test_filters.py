@@ -13,6 +13,7 @@ def passed(component, texts):
     return [text for text in texts if component.evaluate(Element(text)) is True]
 
 
+@pytest.mark.promise("tokens.block-list")
 def test_blocklist_drops_whole_tokens_whatever_their_case_and_space(start):
     component = start(Blocklist, "blocked_word, Secret")
     tokens = ["The", " blocked_word", "\tSECRET\u3000", "secrets", "block", "ed_word", ""]
@@ -20,6 +21,7 @@ def test_blocklist_drops_whole_tokens_whatever_their_case_and_space(start):
     assert component.filtered == 2
 
 
+@pytest.mark.promise("tokens.unicode-words")
 def test_blocklist_ignores_case_in_ascii_letters_only(start):
     component = start(Blocklist, ["Ärger", "straße"])
     assert passed(component, ["ÄRGER", "ärger", "STRAßE", "STRASSE"]) == ["ärger", "STRASSE"]

@@ -8,6 +8,7 @@ from torvyn.contract import Pending
 from torvyn.errors import ContractError
 
 
+@pytest.mark.promise("tokens.built-ins")
 def test_scripted_sends_its_twenty_tokens_by_default(start):
     source = start(Scripted)
     tokens = list(iter(source.pull, None))

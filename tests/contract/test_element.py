@@ -12,6 +12,7 @@ from torvyn.errors import InvalidInput
 pytestmark = pytest.mark.parametrize("Element", [PureElement, NativeElement])
 
 
+@pytest.mark.promise("tokens.content-type")
 def test_text_is_text_and_bytes_are_octets(Element):
     assert Element("é").content_type == "text/plain; charset=utf-8"
     assert Element(b"\x00").content_type == "application/octet-stream"

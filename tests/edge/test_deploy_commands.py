@@ -43,6 +43,7 @@ def test_an_added_artifact_becomes_a_generation(deploy: Deploy, dist: Path) -> N
     assert added["state"] == "current (on trial)"
 
 
+@pytest.mark.promise("edge.remote-updates")
 def test_a_generation_is_activated_and_rolled_back(deploy: Deploy, dist: Path) -> None:
     deploy("add", "gateway", f"oci:{dist}:1.0.0")
     deploy("add", "gateway", f"oci:{dist}:2.0.0")

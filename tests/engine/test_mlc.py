@@ -96,6 +96,7 @@ def fake(request):
     return request.param
 
 
+@pytest.mark.promise("responses.mlc")
 def test_the_fields_of_the_stream_are_the_deltas(fake):
     engine = MLC(engine=fake())
 
@@ -125,6 +126,7 @@ def test_a_prompt_may_go_to_completions(fake):
     assert mlc.asked[0]["prompt"] == "Hello"
 
 
+@pytest.mark.promise("responses.mlc")
 def test_leaving_the_loop_aborts_the_request(fake):
     mlc = fake(HELLO[:2], lasts=True)
     for _ in MLC(engine=mlc).generate("x", request_id="mine"):
@@ -186,6 +188,7 @@ def test_an_engine_that_was_made_for_a_model_ends_with_it(monkeypatch):
     assert made.terminated
 
 
+@pytest.mark.promise("responses.mlc")
 def test_without_the_package_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlc_llm", None)
 

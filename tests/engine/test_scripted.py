@@ -111,6 +111,7 @@ def test_pauses_are_as_long_as_they_are_told_to_be():
     assert slept == [2, 0.1, 0.5, 0.1, 0.1, 0.1]
 
 
+@pytest.mark.promise("responses.empty-output")
 @pytest.mark.parametrize("limit", [0, 1, 2])
 def test_it_is_told_when_it_is_cut(limit):
     engine = Scripted("a b c")
@@ -122,6 +123,7 @@ def test_it_is_told_when_it_is_cut(limit):
     assert engine.aborted == (["mine"] if limit else [])
 
 
+@pytest.mark.promise("responses.empty-output")
 def test_nothing_to_say_is_an_answer():
     whole = Scripted([]).complete("x")
 

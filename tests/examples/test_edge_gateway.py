@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ def check_windows(windows: list[dict[str, Any]], rows: int) -> None:
     assert sum(window["count"] for window in windows) == rows
 
 
+@pytest.mark.promise("edge.anomalies")
 def test_the_detector_finds_the_anomalies(gateway: MakeProject) -> None:
     project = gateway(ROWS)
 
@@ -41,6 +43,7 @@ def test_the_measure_of_detection_is_right() -> None:
     assert area_under_curve([0, 1, 0, 1], [5.0, 5.0, 5.0, 5.0]) == 0.5
 
 
+@pytest.mark.promise("edge.five-stages")
 def test_every_reading_reaches_the_collector_in_a_window(gateway: MakeProject) -> None:
     project = gateway(1050)
 
@@ -78,6 +81,7 @@ def test_anomalies_are_sent_whole(gateway: MakeProject) -> None:
     assert all(each["channels"] == project.readings[each["seq"]] for each in sent)
 
 
+@pytest.mark.promise("edge.reduction")
 def test_the_aggregator_reduces_what_is_sent(gateway: MakeProject) -> None:
     project = gateway(ROWS)
     with project.collector():
@@ -99,6 +103,23 @@ def test_a_window_that_the_collector_rejects_is_kept_in_a_file(gateway: MakeProj
     assert [window["first"] for window in project.windows] == [WINDOW]
 
 
+@pytest.mark.promise("edge.sandbox")
+def test_an_uplink_to_a_port_that_was_not_granted_is_denied_and_counted(
+    gateway: MakeProject,
+) -> None:
+    project = gateway(2 * WINDOW)
+    manifest = project.folder / "Torvyn.toml"
+    text = manifest.read_text().replace("tcp-connect:127.0.0.1:8787", "tcp-connect:127.0.0.1:1")
+    manifest.write_text(re.sub("on_error = .*", 'on_error = "skip"', text))
+
+    with project.collector():
+        statistics = project.flow().run()
+
+    assert project.windows == []
+    assert statistics.nodes["uplink"].denied == {"network:tcp-connect": 2}
+
+
+@pytest.mark.promise("edge.outage")
 def test_nothing_is_lost_while_the_collector_is_away_for_hours(gateway: MakeProject) -> None:
     project, clock = gateway(ROWS), Clock()
     with project.collector():
@@ -133,6 +154,7 @@ def stored(statistics: Statistics) -> int:
     return edge.stored.elements
 
 
+@pytest.mark.promise("edge.outage")
 def test_a_power_cut_during_an_outage_loses_nothing(gateway: MakeProject) -> None:
     project = gateway(ROWS)
     with project.collector():

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20
 
 
+@pytest.mark.promise("edge.memory-512-mib")
 def test_five_sandboxed_stages_use_less_than_120_mib_under_load(gateway: MakeProject) -> None:
     report = run_in_small_memory(gateway(20_000), ["main"])
 
@@ -23,6 +24,7 @@ def test_five_sandboxed_stages_use_less_than_120_mib_under_load(gateway: MakePro
     assert report["peak_rss_bytes"] < 120 * MIB
 
 
+@pytest.mark.promise("edge.memory-512-mib")
 def test_fifty_gateways_run_in_300_mib_of_a_small_machine(gateway: MakeProject) -> None:
     project = gateway(1000)
 

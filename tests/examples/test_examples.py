@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,9 @@ SEED = """\
 [torvyn] 20 tokens produced | 1 filtered | 3 sentences emitted
 """
 
+DOCUMENTED_MANIFEST = "be77ea141b21381288e88cf2aed1878f3934c53126942a29f2170f7250abe476"
+"""The digest of the manifest in the document that the example follows to the letter."""
+
 
 def test_the_docs_list_every_example() -> None:
     assert NAMES == [
@@ -87,5 +91,13 @@ def test_an_example_has_the_expected_output(
         assert (folder / expected.name).read_text() == expected.read_text()
 
 
+@pytest.mark.promise("tokens.manifest")
+def test_the_manifest_of_token_streaming_does_not_change() -> None:
+    text = (EXAMPLES / "token-streaming" / "Torvyn.toml").read_bytes()
+
+    assert hashlib.sha256(text).hexdigest() == DOCUMENTED_MANIFEST
+
+
+@pytest.mark.promise("tokens.transcript")
 def test_the_transcript_of_token_streaming_does_not_change() -> None:
     assert (EXAMPLES / "token-streaming" / "expected.txt").read_text() == SEED

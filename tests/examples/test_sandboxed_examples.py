@@ -30,6 +30,7 @@ def examples(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.promise("tokens.c-port", "tokens.python-guests")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_sandboxed_version_prints_the_same(

@@ -29,6 +29,7 @@ def components() -> list[Any]:
     return made
 
 
+@pytest.mark.promise("tokens.sink")
 def test_twenty_tokens_become_three_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     source, guard, aggregator, sink = components()
     tokens = [torvyn.Element(token) for token in source]
@@ -42,6 +43,26 @@ def test_twenty_tokens_become_three_sentences(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == PRINTED
 
 
+@pytest.mark.promise("tokens.block-list", "tokens.unicode-words")
+def test_the_words_of_the_filter_are_a_list_with_commas() -> None:
+    guard = components()[1]
+    guard.init(" quick ,LAZY, привет")
+
+    tokens = ["The", " Quick", " lazy ", "привет", " мир", " quickly"]
+    passed = [token for token in tokens if guard.evaluate(torvyn.Element(token))]
+    assert passed == ["The", " мир", " quickly"]
+
+
+@pytest.mark.promise("tokens.not-utf8")
+def test_bytes_that_are_no_text_are_invalid_input() -> None:
+    _, guard, aggregator, sink = components()
+
+    for call in (guard.evaluate, aggregator.ingest, sink.push):
+        with pytest.raises(torvyn.InvalidInput, match="not UTF-8"):
+            call(torvyn.Element(b"\xff"))
+
+
+@pytest.mark.promise("tokens.flush", "tokens.no-boundary")
 def test_an_unfinished_sentence_is_flushed_once() -> None:
     aggregator = components()[2]
     aggregator.ingest(torvyn.Element(" half a sentence"))

@@ -113,6 +113,7 @@ def test_a_router_has_the_ports_of_its_class() -> None:
     assert plan(nodes, edges).node("by-type").ports == ("metrics", "logs")
 
 
+@pytest.mark.promise("tokens.edge-ends")
 def test_an_unknown_port_is_told_the_nearest() -> None:
     nodes = {"a": numbers(), "by-type": Ways(), "b": Drop()}
     found = wrong(nodes, ["a > by-type", "by-type:metrcs > b"])
@@ -123,6 +124,21 @@ def test_an_unknown_port_is_told_the_nearest() -> None:
         "\n"
         "hint: its ports are `metrics` and `logs`; did you mean `metrics`?"
     )
+
+
+@pytest.mark.promise("tokens.interfaces")
+def test_an_interface_has_to_be_that_of_the_role() -> None:
+    def nodes(interface: str) -> dict[str, Any]:
+        return {"a": numbers(), "b": NodeRecord("b", Keep(), interface=interface), "c": Drop()}
+
+    right, edges = "torvyn:filtering/filter", ["a > b", "b > c"]
+    (other,) = wrong(nodes("torvyn:streaming/sink"), edges)
+    (unknown,) = wrong(nodes("torvyn:filtering/fliter"), edges)
+
+    assert plan(nodes(right), edges).node("b").role == "filter"
+    assert (other.code, other.hint) == ("link.interface-mismatch", f"its interface is `{right}`")
+    assert unknown.code == "link.interface-unknown"
+    assert f"did you mean `{right}`?" in str(unknown.hint)
 
 
 def test_a_router_may_have_its_ports_in_its_config() -> None:

@@ -96,6 +96,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.promise("tokens.manifest")
 def test_the_token_streaming_flow_links_as_it_stands() -> None:
     assert ProjectLinker.open(EXAMPLE, environ={}).plan().render() == RENDERED
     assert ProjectLinker.open(EXAMPLE, environ={}).check() == ()

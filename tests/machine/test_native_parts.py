@@ -136,6 +136,7 @@ def core_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.promise("edge.single-binary")
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo: install Rust")

@@ -93,6 +93,7 @@ def test_all_problems_of_a_file_are_told_in_one_run() -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.promise("tokens.mistakes")
 def test_text_that_is_not_toml_is_shown_by_line_and_column() -> None:
     assert complaint('[torvyn]\nname = "x" "y"\n') == dedent("""\
         error[manifest.syntax]: invalid TOML: unexpected key or value

@@ -32,6 +32,7 @@ def node(body: str, **environ: str) -> manifest.NodeRecord:
     )
 
 
+@pytest.mark.promise("tokens.manifest")
 def test_the_token_streaming_manifest_is_valid() -> None:
     flow = manifest.read(EXAMPLE).flows["main"]
 
@@ -44,6 +45,7 @@ def test_the_token_streaming_manifest_is_valid() -> None:
     ]
 
 
+@pytest.mark.promise("tokens.edge-ends")
 @pytest.mark.parametrize(
     "written", ['"a:out"', '{ node = "a", port = "out" }', "{ node = 'a', port = 'out' }"]
 )
@@ -52,6 +54,25 @@ def test_the_end_of_an_edge_has_three_forms(written: str) -> None:
 
     assert (edge.source.node, edge.source.port) == ("a", "out")
     assert (edge.target.node, edge.target.port) == ("b", None)
+
+
+@pytest.mark.promise("tokens.contract-version")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("", "missing-key"),
+        ('contract_version = "0.2.0"\n', "unsupported"),
+        ('contract_version = "1.0.0"\n', "unsupported"),
+        ('contract_version = "x"\n', "bad-value"),
+    ],
+)
+def test_a_contract_version_that_is_missing_or_unknown_is_an_error(line: str, code: str) -> None:
+    text = HEAD.replace('contract_version = "0.1.0"\n', line)
+    with pytest.raises(ManifestError) as caught:
+        manifest.parse(text + '[flow.main.nodes.a]\ncomponent = "c"\n', environ={})
+
+    assert [found.code for found in caught.value.diagnostics] == [f"manifest.{code}"]
+    assert caught.value.hint
 
 
 def test_every_value_knows_its_place() -> None:

@@ -58,6 +58,7 @@ def has_runs(collector: Collector, count: int) -> bool:
     return min(len(spans), len(emitted)) >= count
 
 
+@pytest.mark.promise("edge.telemetry")
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_the_last_metrics_of_a_run_are_those_of_its_end(tmp_path: Path, protocol: str) -> None:
     running = running_collector if protocol == "http" else running_grpc_collector
@@ -75,6 +76,7 @@ def test_the_last_metrics_of_a_run_are_those_of_its_end(tmp_path: Path, protocol
     assert last(collector, "system.memory") > 0
 
 
+@pytest.mark.promise("edge.telemetry")
 def test_a_run_is_a_span(tmp_path: Path) -> None:
     with running_collector() as collector:
         while not collector.spans:
@@ -86,6 +88,7 @@ def test_a_run_is_a_span(tmp_path: Path) -> None:
     assert (span["attributes"]["flow.produced"], span["attributes"]["flow.emitted"]) == (3, 2)
 
 
+@pytest.mark.promise("edge.buffered-telemetry")
 def test_runs_without_a_collector_are_reported_by_a_later_one(tmp_path: Path) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))

@@ -53,6 +53,7 @@ def exporting(port: int, spool: Path, **options: Any) -> Iterator[OtlpExporter]:
         exporter.close()
 
 
+@pytest.mark.promise("edge.buffered-telemetry")
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_a_later_process_sends_what_an_earlier_one_could_not(tmp_path: Path, protocol: str) -> None:
     port, path = free_port(), tmp_path / "spool.db"

@@ -81,6 +81,7 @@ def make_exporter(otelcol: Otelcol, protocol: str, spool: Path) -> OtlpExporter:
     return exporter
 
 
+@pytest.mark.promise("edge.buffered-telemetry", "edge.telemetry")
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_spans_and_metrics_arrive_although_the_collector_was_away(
     tmp_path: Path, protocol: str

@@ -82,6 +82,7 @@ TORVYN = [
 ]
 
 
+@pytest.mark.promise("inference.frames")
 @pytest.mark.parametrize(("frame", "seq", "data"), TORVYN)
 def test_a_frame_has_these_bytes_in_every_framing(frame: object, seq: int, data: str) -> None:
     def bytes_of(framing: str) -> bytes:
@@ -118,6 +119,7 @@ def test_a_delta_of_chat_has_these_bytes(delta: DeltaFrame, data: str) -> None:
     assert wire.encode(delta) == event(None, chunk)
 
 
+@pytest.mark.promise("inference.final-frame")
 def test_the_end_of_chat_has_these_bytes() -> None:
     wire = encoder("openai-chat", include_usage=True)
     wire.start()
@@ -186,6 +188,7 @@ def test_a_cancelled_chat_answer_is_told_as_an_error() -> None:
     assert ended == event(None, error) + event(None, "[DONE]")
 
 
+@pytest.mark.promise("inference.heartbeats")
 def test_a_heartbeat_on_an_event_stream_is_one_line() -> None:
     assert encoder("torvyn").encode(HeartbeatFrame()) == b": hb\n"
     assert encoder("openai-chat").heartbeat() == b": hb\n"
@@ -243,6 +246,7 @@ def test_half_a_surrogate_pair_is_replaced_wherever_it_stands() -> None:
     assert [frame.count("a\ufffd".encode()) for frame in frames] == [2, 3, 2, 2]
 
 
+@pytest.mark.promise("inference.escaping")
 @pytest.mark.parametrize("dialect", ["torvyn", "openai-chat", "openai-completions"])
 def test_no_line_of_a_frame_can_be_forged_by_its_text(dialect: str) -> None:
     wire = encoder(dialect)

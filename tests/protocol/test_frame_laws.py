@@ -97,6 +97,7 @@ def carried(frames: list[Frame], dialect: Any, framing: Any, size: int = 1 << 30
     return [frame for piece in sent for frame in decoder.put(piece)] + decoder.finish()
 
 
+@pytest.mark.promise("inference.escaping", "inference.nested-json")
 @pytest.mark.parametrize(("dialect", "framing"), WIRES)
 @given(frames=answers(), size=st.sampled_from([1, 2, 3, 50, 1 << 30]))
 def test_what_is_encoded_is_decoded(

@@ -56,6 +56,7 @@ def test_the_flows_of_a_project_share_the_code_of_their_guests(
     assert loaded == []
 
 
+@pytest.mark.promise("tokens.one-copy")
 def test_a_filter_that_reads_adds_one_copy(project: Project) -> None:
     file = project(node("source"), node("filter"), node("processor"), node("sink"))
     flow = torvyn.load(file).flow("main")
@@ -178,6 +179,7 @@ def test_prints_go_to_the_log_without_a_grant(
     assert caplog.messages == ["n1: hello", "n1: worhello", "n1: worhello", "n1: wor"]
 
 
+@pytest.mark.promise("edge.sandbox")
 def test_a_capability_that_is_asked_for_must_be_granted(project: Project) -> None:
     declared = '[[component]]\nname = "p"\npath = "printer.wasm"\n'
     declared += 'capabilities = ["stdio:stdout", "clock:wall", "?random:crypto"]\n'

@@ -24,6 +24,7 @@ def data(project):
     return project.folder / "data"
 
 
+@pytest.mark.promise("edge.sandbox")
 def test_grants_and_denials_are_written_down(project, data) -> None:
     asked = (f"read {data}/../x", "random")
 

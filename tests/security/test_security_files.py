@@ -67,6 +67,7 @@ def test_nothing_is_moved_or_linked_out_of_the_granted_folder(project, data: Pat
     assert sorted(os.listdir(data)) == ["inner", "note.txt"]
 
 
+@pytest.mark.promise("edge.sandbox")
 def test_without_a_grant_there_is_no_file_at_all(project, data: Path) -> None:
     answers, _ = project.try_(f"read {data}/note.txt", "read /etc/passwd", "write x", grants=[])
 

@@ -67,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     is_full = bool(config.getoption("--full"))
     scale.choose(is_full=is_full)
     config.addinivalue_line("markers", "full: only `--full` runs it; another test has the sample")
+    config.addinivalue_line("markers", "promise(*ids): rows of docs/promises.toml that it proves")
     # Properties hold on a busy machine as well: an example may take as long as it needs.
     settings.register_profile("full", deadline=None)
     settings.register_profile("sample", deadline=None, max_examples=25, derandomize=True)

@@ -19,7 +19,7 @@ from pages import PAGES, blocks_of
 import helper_folders
 
 ROOT = Path(__file__).parents[2]
-OURS = {"torvyn", "benches", "tests", *sys.stdlib_module_names}
+OURS = {"torvyn", "benches", "docs", "tests", *sys.stdlib_module_names}
 HELPERS = {file.stem for file in [*helper_folders.modules(), *(ROOT / "tools").glob("*.py")]}
 
 

@@ -33,6 +33,7 @@ def streamed(real: Real, pieces: Sequence[Sequence[int]]) -> str:
     return out + streamer.finish()
 
 
+@pytest.mark.promise("responses.partial-characters")
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_every_split_joins_to_what_the_library_decodes(real: Real, text: str) -> None:
     ids = real.encode(text)

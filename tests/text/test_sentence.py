@@ -91,6 +91,7 @@ def test_every_split_gives_the_same_sentences_and_loses_nothing(
     assert sentences(pieces_of(text, sizes), SentenceSplitter(**options)) == whole
 
 
+@pytest.mark.promise("tokens.memory")
 @given(texts)
 def test_no_more_is_held_than_twice_the_longest_sentence(text: str) -> None:
     splitter = SentenceSplitter()
@@ -102,6 +103,7 @@ def test_no_more_is_held_than_twice_the_longest_sentence(text: str) -> None:
     assert peak <= 2 * max(len(sentence.encode()) for sentence in out)
 
 
+@pytest.mark.promise("tokens.blank-rest", "tokens.boundaries")
 @given(st.lists(st.text(alphabet="ab .!?\n", max_size=4), max_size=20))
 def test_simple_mode_is_defined_by_tokens(tokens: list[str]) -> None:
     expected, buffer = [], ""

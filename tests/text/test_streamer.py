@@ -27,6 +27,7 @@ def run(streamer: TextStreamer, *pieces: Any) -> list[str]:
     return [*(streamer.put(piece) for piece in pieces), streamer.finish()]
 
 
+@pytest.mark.promise("responses.partial-characters")
 @given(ids, st.data(), st.booleans())
 def test_every_split_joins_to_the_text_of_all(all: list[int], data: Any, graphemes: bool) -> None:
     whole = b"".join(VOCABULARY[id] or b"" for id in all).decode(errors="replace")
@@ -38,6 +39,7 @@ def test_every_split_joins_to_the_text_of_all(all: list[int], data: Any, graphem
     assert "".join(run(streamer, *all)) == whole
 
 
+@pytest.mark.promise("responses.partial-characters")
 def test_a_character_leaves_with_the_token_that_completes_it() -> None:
     streamer = TextStreamer(VOCABULARY)
 
@@ -106,6 +108,7 @@ def test_special_tokens_are_skipped_or_shown() -> None:
 WIDE = [2**63 - 1, 2**63, 2**64, 10**30, -(2**63), -(2**63) - 1]
 
 
+@pytest.mark.promise("responses.bad-ids")
 @pytest.mark.parametrize("id", [-1, MISSING, LAST + 1, 2**62, *WIDE])
 def test_an_unknown_id_is_an_error_skipped_or_replaced(id: int) -> None:
     with pytest.raises(TextError, match=f"token id {id} is not in the vocabulary of 266 ids"):
@@ -127,6 +130,7 @@ def test_an_unfinished_tail_can_be_an_error() -> None:
     assert run(streamer, EMOJI_HALVES[1]) == ["👩", ""]
 
 
+@pytest.mark.promise("responses.bad-ids")
 @pytest.mark.parametrize(("bad", "text"), [("replace", "a\ufffdb"), ("drop", "ab")])
 def test_bad_bytes_are_replaced_or_dropped(bad: Any, text: str) -> None:
     assert run(TextStreamer(bad_bytes=bad), b"a\xffb") == [text, ""]

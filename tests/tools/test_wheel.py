@@ -74,6 +74,7 @@ def test_the_report_has_the_size(wheel: Path) -> None:
     assert re.search(r"whl: [\d.]+ MB, installed [\d.]+ MB, of which", TOOLS["describe"](wheel))
 
 
+@pytest.mark.promise("edge.single-binary")
 def test_an_example_runs_without_a_compiler(gateway: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "hello-world", tmp_path / "hello-world")
 
@@ -86,6 +87,7 @@ def test_a_guest_is_compiled_without_a_compiler_on_the_path(gateway: Path) -> No
     assert "processor" in run(gateway, "torvyn", "inspect", str(GUEST))
 
 
+@pytest.mark.promise("edge.same-component")
 def test_an_artifact_has_code_for_each_architecture(gateway: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "hello-world", tmp_path / "project")
     shutil.copy(GUEST, tmp_path / "project" / "guest.wasm")

@@ -64,6 +64,7 @@ def push(layout: Layout, reference: str, *keys: SigningKey) -> str:
     return artifact.digest
 
 
+@pytest.mark.promise("edge.container-tools")
 def test_regctl_reads_what_we_publish(repository: str, layout: Layout, tmp_path: Path) -> None:
     digest = push(layout, f"{repository}:1.0", SigningKey.generate())
     name, host = named(repository), Reference.parse(repository).host
@@ -90,6 +91,7 @@ def test_we_read_what_regctl_publishes(
     assert fetched.descriptor.digest == artifact.digest
 
 
+@pytest.mark.promise("edge.container-tools")
 def test_skopeo_copies_an_artifact_to_another_registry(
     repository: str, layout: Layout, options: FetchOptions, tmp_path: Path
 ) -> None:

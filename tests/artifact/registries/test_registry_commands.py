@@ -84,6 +84,7 @@ def test_without_a_policy_an_unsigned_project_runs_with_a_warning(
     assert "warning[artifact.signature-missing]" in err
 
 
+@pytest.mark.promise("edge.offline")
 def test_what_was_pulled_runs_offline(torvyn: Torvyn, repository: str) -> None:
     torvyn("publish", "oci:dist", repository)
     assert torvyn("run", f"{repository}:0.1.0", "--offline")[0] == 3

@@ -136,6 +136,7 @@ def test_a_missing_model_teaches_two_commands(
 # The answer
 
 
+@pytest.mark.promise("responses.first-token")
 def test_text_leaves_while_the_engine_still_works(start: Begin, folder: Path) -> None:
     process = start("generate", "--engine", "engines:Slow", "hi", cwd=folder)
     assert process.stdout is not None

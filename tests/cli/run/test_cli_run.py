@@ -42,6 +42,7 @@ SPOKEN = """\
 LINES = {"source": 'component = "lines"', "sink": 'component = "console"'}
 
 
+@pytest.mark.promise("tokens.transcript")
 def test_both_streams_merged_are_the_transcript_of_the_example(start: Start) -> None:
     process = start("run", "flow.main", cwd=EXAMPLE, stderr=subprocess.STDOUT)
 
@@ -49,6 +50,7 @@ def test_both_streams_merged_are_the_transcript_of_the_example(start: Start) -> 
     assert process.returncode == 0
 
 
+@pytest.mark.promise("tokens.sink")
 def test_output_of_components_goes_to_stdout_and_messages_to_stderr(cli: Cli) -> None:
     done = cli("run", "flow.main", cwd=EXAMPLE)
 
@@ -112,6 +114,7 @@ def test_output_does_not_change_how_a_console_prints(
     assert "prints with its own prefix" in done.err
 
 
+@pytest.mark.promise("tokens.flush")
 def test_limit_ends_the_flow_in_good_order(cli: Cli) -> None:
     done = cli("run", "--limit", 12, cwd=EXAMPLE)
 
@@ -120,6 +123,7 @@ def test_limit_ends_the_flow_in_good_order(cli: Cli) -> None:
     assert done.err.endswith("12 tokens produced | 1 filtered | 2 sentences emitted\n")
 
 
+@pytest.mark.promise("tokens.block-list")
 def test_config_changes_a_nodes_config(cli: Cli) -> None:
     done = cli("run", "--config", "filter=quick,brown", cwd=EXAMPLE)
 

@@ -32,6 +32,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Limit:
     return apply
 
 
+@pytest.mark.promise("edge.small-machines")
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_a_flow_that_does_not_fit_is_warned_about(cli: Cli, limit: Limit, command: str) -> None:
     limit(NEEDED - 1)
@@ -42,6 +43,7 @@ def test_a_flow_that_does_not_fit_is_warned_about(cli: Cli, limit: Limit, comman
     assert "set `max_memory_per_component` of `[runtime]` to 63MiB or less" in done.err
 
 
+@pytest.mark.promise("edge.small-machines")
 @pytest.mark.parametrize("memory_bytes", [NEEDED, None])
 def test_a_flow_that_fits_is_not(cli: Cli, limit: Limit, memory_bytes: int | None) -> None:
     limit(memory_bytes)

@@ -49,6 +49,7 @@ def release(deploy: Deploy, site: Path, version: str, key: str = "release", **pa
     deploy("channel", "sign", site / "channel.json", "--artifact", artifact, "--key", keyfile)
 
 
+@pytest.mark.promise("edge.remote-updates")
 def test_a_gateway_follows_its_channel_from_nothing_to_the_second_version(
     deploy: Deploy, site: Path
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_gateway_follows_its_channel_from_nothing_to_the_second_version(
     assert state_of(folder)["channel"]["version"] == 2  # type: ignore[index]
 
 
+@pytest.mark.promise("edge.remote-updates")
 def test_a_version_that_fails_on_the_gateway_is_rolled_back_and_not_tried_again(
     deploy: Deploy, site: Path
 ) -> None:

@@ -250,6 +250,7 @@ def test_a_slow_answer_is_given_up(
     assert refused(channel.updater(deployment, url(server), limits=HASTY).look) == "edge.too-slow"
 
 
+@pytest.mark.promise("edge.remote-updates")
 @pytest.mark.parametrize("source", ["missing.json", "http://127.0.0.1:9/channel.json"])
 def test_a_source_that_is_away_changes_nothing(
     channel: FollowedChannel, deployment: Deployment, source: str

@@ -102,6 +102,7 @@ def test_calls_of_tools_go_past_the_flow():
     ]
 
 
+@pytest.mark.promise("inference.safety-filter")
 @pytest.mark.parametrize("way", ["for", "async for"])
 @pytest.mark.parametrize("stage", [None, *STAGES])
 def test_a_block_finishes_once_and_the_engine_hears_of_it(stage, way):
@@ -117,6 +118,7 @@ def test_a_block_finishes_once_and_the_engine_hears_of_it(stage, way):
     assert 3 <= deltas[-1].usage.completion_tokens < 5000
 
 
+@pytest.mark.promise("inference.safety-filter")
 def test_a_blocked_engine_has_ended_before_the_finish_is_seen():
     engine = Scripted(["badword ", *["more "] * 5000])
 

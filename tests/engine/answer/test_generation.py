@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import threading
 from contextlib import suppress
 
@@ -22,12 +23,32 @@ async def read(generation):
     return [delta async for delta in generation]
 
 
+@pytest.mark.promise("responses.async-generator", "responses.sync-iterator")
 def test_for_and_async_for_give_the_same_deltas():
     engine = Scripted("One two three. Four!", token_bytes=2)
 
     assert list(engine.generate("x", n=2)) == asyncio.run(read(engine.generate("x", n=2)))
 
 
+@pytest.mark.promise("responses.async-generator")
+def test_two_async_generations_are_read_by_turns():
+    async def both():
+        one, other = (aiter(Scripted(script).generate("x")) for script in ("a b", "c d"))
+        return [(await anext(each)).text for each in (one, other, one, other)]
+
+    assert asyncio.run(both()) == ["a", "c", " b", " d"]
+
+
+@pytest.mark.promise("responses.final-usage")
+def test_usage_comes_with_the_last_delta_alone():
+    *others, last = Scripted("a b").generate("one two three", n=2)
+
+    assert [delta.request_final_usage_json_str for delta in others] == [None] * len(others)
+    usage = json.loads(last.request_final_usage_json_str)
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (3, 4)
+
+
+@pytest.mark.promise("responses.finish-reasons", "responses.whole-answer")
 @pytest.mark.parametrize("options", [{}, {"stop": "three"}, {"max_tokens": 2}, {"n": 3, "seed": 7}])
 def test_the_whole_is_the_sum_of_the_stream(options):
     engine = Scripted(answers=["One two three four.", "Five six."])
@@ -41,6 +62,7 @@ def test_the_whole_is_the_sum_of_the_stream(options):
         assert reasons == [choice.finish_reason]
 
 
+@pytest.mark.promise("responses.whole-answer")
 def test_acomplete_is_complete():
     engine = Scripted()
 
@@ -49,6 +71,7 @@ def test_acomplete_is_complete():
     assert (one.choices, one.usage) == (other.choices, other.usage)
 
 
+@pytest.mark.promise("responses.sync-iterator")
 def test_a_for_loop_works_inside_a_running_event_loop():
     async def notebook():
         return [delta.text for delta in Scripted("a b").generate("x")]
@@ -56,6 +79,7 @@ def test_a_for_loop_works_inside_a_running_event_loop():
     assert "".join(asyncio.run(notebook())) == "a b"
 
 
+@pytest.mark.promise("responses.early-exit", "responses.sync-iterator")
 def test_leaving_a_for_loop_stops_the_engine():
     engine = Endless()
     for _ in engine.generate("x"):
@@ -65,6 +89,7 @@ def test_leaving_a_for_loop_stops_the_engine():
     wait_until(lambda: nothing_runs(engine))
 
 
+@pytest.mark.promise("responses.early-exit")
 def test_leaving_a_for_loop_by_an_exception_stops_the_engine_though_the_generation_is_kept():
     engine = Endless()
     generation = engine.generate("x")
@@ -78,6 +103,7 @@ def test_leaving_a_for_loop_by_an_exception_stops_the_engine_though_the_generati
     assert generation.usage.completion_tokens == engine.made
 
 
+@pytest.mark.promise("responses.async-generator", "responses.early-exit")
 def test_leaving_an_async_for_loop_stops_the_engine():
     engine = Endless()
 
@@ -173,6 +199,7 @@ class Failing(Engine):
         raise self.error
 
 
+@pytest.mark.promise("responses.engine-failure")
 def test_a_failure_comes_after_the_text_and_a_finish():
     seen = []
     with pytest.raises(Unavailable, match="gone"):
@@ -190,6 +217,7 @@ def test_an_untyped_failure_of_an_engine_is_internal_and_keeps_its_cause():
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+@pytest.mark.promise("responses.request-errors")
 def test_a_generation_is_read_once():
     generation = Scripted().generate("x")
     list(generation)

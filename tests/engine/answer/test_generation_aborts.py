@@ -15,6 +15,7 @@ async def read(generation):
     return [delta async for delta in generation]
 
 
+@pytest.mark.promise("responses.abort")
 def test_an_abort_from_another_thread_ends_an_async_reader_as_cancelled():
     engine = Silent()
 
@@ -30,6 +31,7 @@ def test_an_abort_from_another_thread_ends_an_async_reader_as_cancelled():
     assert usage.usage is not None
 
 
+@pytest.mark.promise("responses.abort")
 def test_an_abort_from_another_thread_ends_a_sync_reader_as_cancelled():
     engine = Silent()
     threading.Thread(
@@ -42,6 +44,7 @@ def test_an_abort_from_another_thread_ends_a_sync_reader_as_cancelled():
     wait_until(lambda: nothing_runs(engine))
 
 
+@pytest.mark.promise("responses.abort")
 def test_an_abort_while_the_reader_is_busy_reaches_the_engine_at_once():
     engine = Endless()
 
@@ -53,6 +56,18 @@ def test_an_abort_while_the_reader_is_busy_reaches_the_engine_at_once():
         return [delta.finish_reason async for delta in reader]
 
     assert asyncio.run(busy()) == ["cancelled", None]
+
+
+@pytest.mark.promise("responses.abort")
+def test_the_usage_of_an_aborted_answer_is_what_was_made():
+    engine = Endless()
+    generation = engine.generate("x", request_id="mine")
+    deltas = iter(generation)
+    next(deltas)
+
+    assert engine.abort("mine")
+    assert list(deltas)[-1].usage.completion_tokens == engine.made
+    assert generation.finish_reasons == ("cancelled",)
 
 
 def test_an_abort_before_the_first_delta_counts():

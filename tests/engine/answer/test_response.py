@@ -46,6 +46,7 @@ def pieces(text: str, cuts: list[int]) -> list[ChoiceStep]:
     return [ChoiceStep(data=data[a:b]) for a, b in pairwise(places)]
 
 
+@pytest.mark.promise("responses.partial-characters")
 @given(TEXT, st.lists(st.integers(0, 200), max_size=12))
 def test_text_is_the_same_however_it_was_cut(text, cuts):
     deltas = said(response(), *pieces(text, cuts))
@@ -97,6 +98,7 @@ def test_a_cancellation_drops_what_was_held():
     assert text_of(first + made.end("cancelled")) == "text "
 
 
+@pytest.mark.promise("inference.length")
 @pytest.mark.parametrize(("limit", "text"), [(1, "a"), (2, "ab"), (3, "abc"), (9, "abc")])
 def test_max_tokens_is_kept_to_whatever_the_engine_does(limit, text):
     deltas = said(response(max_tokens=limit), *(ChoiceStep(text=letter) for letter in "abc"))
@@ -117,6 +119,7 @@ def test_estimates_of_tokens_never_cut_an_answer():
     assert text_of(said(made, ChoiceStep(text="a"), ChoiceStep(text="b"))) == "ab"
 
 
+@pytest.mark.promise("inference.empty-streams")
 def test_an_empty_stream_has_one_finish_and_a_usage():
     finish, usage = said(response())
 
@@ -124,6 +127,7 @@ def test_an_empty_stream_has_one_finish_and_a_usage():
     assert usage.usage == Usage()
 
 
+@pytest.mark.promise("responses.finish-reasons")
 def test_choices_finish_on_their_own():
     made = response(n=2, stop="x")
     first = taken(made, ChoiceStep(0, text="ax"), ChoiceStep(1, text="b"))
@@ -133,6 +137,18 @@ def test_choices_finish_on_their_own():
 
     assert [(d.index, d.text) for d in first + rest] == [(0, "a"), (1, "b"), (1, "c")]
     assert made.is_cut
+
+
+@pytest.mark.promise("responses.streamer-per-choice")
+def test_each_choice_keeps_the_bytes_of_its_own_characters():
+    texts = ("a漢字", "éé漢")
+    made, seen = response(n=2), ["", ""]
+    for data in zip(*(text.encode() for text in texts), strict=True):
+        parts = [ChoiceStep(index, data=bytes([byte])) for index, byte in enumerate(data)]
+        for delta in taken(made, *parts):
+            seen[delta.index] += delta.text
+
+    assert seen == list(texts)
 
 
 def test_stop_strings_are_looked_for_in_text_alone():
@@ -156,6 +172,7 @@ def test_a_character_that_reasoning_left_unfinished_does_not_reach_the_text():
     assert text_of(deltas, "reasoning") == text_of(deltas) == "\ufffd"
 
 
+@pytest.mark.promise("responses.delta-fields")
 def test_log_probabilities_come_with_their_text():
     entries = [{"token": token} for token in ("a", "E", "N", "b")]
     parts = [ChoiceStep(text=e["token"], logprobs=(e,)) for e in entries]

@@ -21,6 +21,7 @@ class Clock:
         return self.now_s
 
 
+@pytest.mark.promise("inference.latency-figures")
 def test_the_figures_follow_from_receipt_and_deliveries():
     clock = Clock()
     timing = Timing(clock)

@@ -25,6 +25,7 @@ def engine():
         yield engine
 
 
+@pytest.mark.promise("responses.first-token")
 def test_an_answer_streams_and_ends_with_finish_and_usage(engine):
     deltas = list(engine.generate("Say hello.", max_tokens=5, temperature=0))
 
@@ -108,6 +109,7 @@ def test_a_prompt_beyond_the_context_is_the_callers_fault(engine):
     assert engine.complete("Say hello.", max_tokens=2).finish_reason == "length"
 
 
+@pytest.mark.promise("inference.length")
 def test_an_answer_that_fills_the_context_ends_as_length(engine):
     answer = engine.complete("Count. " + "1, 2, 3, " * 20, temperature=0)
 
@@ -195,6 +197,7 @@ def test_a_broken_model_is_an_error_and_not_a_crash(tmp_path: Path, way, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.promise("responses.real-early-end")
 def test_leaving_ends_the_thread_and_frees_the_slot(engine):
     for _ in range(3):  # more than there are slots
         for delta in engine.generate(LONG):

@@ -26,6 +26,7 @@ def test_what_is_changed_is_judged_too(options):
     assert caught.value.code == "engine.request-invalid"
 
 
+@pytest.mark.promise("responses.request-errors")
 @pytest.mark.parametrize("asked", ["", [], [{"role": "nobody"}], ["text"]])
 def test_nothing_to_ask_is_refused(asked):
     with pytest.raises(InvalidInput):
@@ -38,6 +39,7 @@ def test_what_is_neither_text_nor_messages_is_refused(asked):
         Request.make(asked)
 
 
+@pytest.mark.promise("responses.request-errors")
 def test_a_misspelt_option_is_told_with_the_right_one():
     with pytest.raises(InvalidInput, match="not an option of a request; `max_tokens` is"):
         Request.make("x", max_token=3)

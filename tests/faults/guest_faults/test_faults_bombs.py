@@ -40,6 +40,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.promise("edge.component-budgets")
 @pytest.mark.parametrize(("guest", "payload", "words"), BOMBS)
 def test_a_bomb_stops_at_its_limit(apart: Apart, guest: str, payload: str, words: str) -> None:
     found = apart(BOMB, GUESTS[guest], LIMIT_BYTES, guest, GUESTS["filter"], payload)

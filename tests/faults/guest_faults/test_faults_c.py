@@ -98,6 +98,7 @@ def test_one_element_is_hit_and_the_count_begins_anew(flow: Flows, how: str) -> 
     assert guest.traps in (1, 2)
 
 
+@pytest.mark.promise("edge.component-budgets")
 def test_a_limit_is_named_in_the_error(wasm: Path, tmp_path: Path) -> None:
     guest = guest_class(wasm, "faulty", tmp_path / "own")()
     small = torvyn.Flow(["x"]).add("count", guest, max_memory_bytes=64 << 10)

@@ -8,6 +8,7 @@ import pytest
 from killed_servers import EXPECTED, killed_and_resumed
 
 
+@pytest.mark.promise("inference.resume-after-kill")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_resumed_answer_is_the_one_that_was_not_interrupted(tmp_path: Path, seed: int) -> None:
     told, _ = killed_and_resumed(tmp_path, seed)

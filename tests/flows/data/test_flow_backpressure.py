@@ -1,5 +1,7 @@
 """Back-pressure: a slow stage stops the source, through every kind of stage, to the element."""
 
+import pytest
+
 import torvyn
 from torvyn.testing import CountingSource, StallingSink, idle
 
@@ -21,6 +23,7 @@ class ThreadYes(torvyn.Filter):
         return True
 
 
+@pytest.mark.promise("edge.queues")
 def test_slow_sink_stops_the_source(run_flow):
     source, sink = CountingSource(), StallingSink(after=AFTER)
 

@@ -31,10 +31,12 @@ def assert_ledger(statistics):
     assert all(node.live_bytes == node.held_bytes == 0 for node in nodes.values())
 
 
+@pytest.mark.promise("edge.accounting", "tokens.filter-allocations")
 def test_the_seed_flow_allocates_23_and_releases_23(capsys):
     assert_ledger(seed_flow().run())
 
 
+@pytest.mark.promise("tokens.built-ins", "tokens.filter-allocations")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_built_in_parts_account_alike_wherever_they_run(variant):
     with run_flow(built_in_flow(variant, CollectingSink())) as run:
@@ -53,6 +55,7 @@ def test_cancelled_at_any_sentence_nothing_is_alive(variant):
             )
 
 
+@pytest.mark.promise("edge.accounting")
 @pytest.mark.parametrize("at", range(TOKENS))
 def test_cancelled_at_any_token_nothing_is_alive(at):
     def cancel(element):
@@ -68,6 +71,7 @@ def test_cancelled_at_any_token_nothing_is_alive(at):
     assert flow.statistics.live == 0
 
 
+@pytest.mark.promise("edge.accounting")
 @pytest.mark.parametrize("role", ["filter", "aggregator"])
 def test_failed_at_any_token_nothing_is_alive(role):
     for at in range(TOKENS):
@@ -119,12 +123,14 @@ def test_native_bytes_read_by_python_are_copied_once_and_counted():
     assert statistics.nodes["filter"].copied_bytes == len("helloyou")
 
 
+@pytest.mark.promise("tokens.one-copy")
 def test_python_text_stays_where_it_is_between_python_stages():
     flow = torvyn.Flow(["a" * 1000] * 5, torvyn.filter(lambda e: bool(e.text)), CollectingSink())
 
     assert flow.run().copies == 0
 
 
+@pytest.mark.promise("tokens.memory")
 def test_the_aggregators_peak_is_at_most_twice_the_longest_sentence():
     random.seed(7)
     words = [" word", " a", " streaming", " of", " considerable", " é"]

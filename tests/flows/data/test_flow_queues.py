@@ -15,6 +15,7 @@ def edge_flow(source, sink, **edge):
     return flow.connect("source", "sink", **edge)
 
 
+@pytest.mark.promise("edge.queues")
 def test_block_loses_nothing_and_stays_within_the_depth(run_flow):
     run = run_flow(CountingSource(1000), torvyn.filter(lambda e: True), capacity=16)
 
@@ -74,6 +75,7 @@ def test_error_fails_the_flow_when_the_queue_is_full(run, monkeypatch):
     assert flow.statistics.live == 0
 
 
+@pytest.mark.promise("edge.queues")
 def test_a_queue_is_bounded_in_bytes_as_well(run):
     source, sink = ScriptedSource(["x" * 100] * 50), StallingSink(after=0)
 

@@ -18,6 +18,24 @@ def test_elements_arrive_in_order_with_their_numbers(run_flow):
     assert run.end == End("stop")
 
 
+@pytest.mark.promise("tokens.source-numbers")
+def test_a_dropped_element_leaves_a_gap_in_the_numbers(run_flow):
+    run = run_flow(ScriptedSource("abcde"), torvyn.filter(lambda e: e.text not in "bd"))
+
+    assert [(e.sequence, e.text) for e in run.elements] == [(0, "a"), (2, "c"), (4, "e")]
+
+
+@pytest.mark.promise("tokens.empty-input")
+def test_an_empty_source_completes_without_an_element(run_flow):
+    sink = CollectingSink()
+
+    run = run_flow(ScriptedSource([]), torvyn.filter(lambda e: True), Threes(), sink)
+
+    assert (sink.elements, sink.end) == ([], End("stop"))
+    assert (run.state, run.statistics.produced, run.statistics.emitted) == ("completed", 0, 0)
+
+
+@pytest.mark.promise("tokens.content-type")
 def test_attributes_and_content_type_reach_the_sink(run_flow):
     made = Output(b"{}", content_type="application/json", attributes={"choice": 2})
 
@@ -150,6 +168,7 @@ class Threes(torvyn.Aggregator):
         return [self.take()] if self.texts else []
 
 
+@pytest.mark.promise("tokens.sentence-numbers")
 def test_an_aggregator_numbers_its_outputs_and_flushes_the_rest(run_flow):
     run = run_flow(ScriptedSource("abcdefgh"), Threes())
 

@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections import Counter
+from itertools import groupby
 
 import pytest
 
@@ -70,6 +72,7 @@ def test_waiting_no_longer_than_asked():
     assert flow.wait(20)
 
 
+@pytest.mark.promise("edge.thousand-flows")
 def test_a_thousand_flows_complete():
     sinks = [CollectingSink() for _ in range(1000)]
     flows = [torvyn.Flow(CountingSource(20), torvyn.filter(lambda e: True), s) for s in sinks]
@@ -128,25 +131,37 @@ class Racing(torvyn.Sink):
             self.over.set()
 
 
+class Gated(CountingSource):
+    """Has nothing before the gate is open."""
+
+    def __init__(self, gate, count=None):
+        super().__init__(count)
+        self.gate = gate
+
+    def pull(self):
+        return super().pull() if self.gate.is_set() else PENDING
+
+
+def begin(gate, sources):
+    """Opens the gate of sources whose flows have started."""
+    gate.set()
+    for source in sources:
+        source.wake()
+
+
+@pytest.mark.promise("edge.critical-share")
 @pytest.mark.parametrize(("priority", "low", "high"), [("critical", 3, 5), ("low", 0.35, 0.65)])
 def test_shares_follow_the_weights(priority, low, high):
     gate = threading.Event()
-
-    class Gated(CountingSource):
-        def pull(self):
-            return super().pull() if gate.is_set() else PENDING
-
     rivals = [Racing() for _ in range(4)]
     favourite = Racing(20_000, rivals)
-    sources = [Gated() for _ in range(5)]
+    sources = [Gated(gate) for _ in range(5)]
     # The clock stands still: shares of elements, whatever else keeps the machine busy.
     clock, flows = Clock(), []
     for source, sink in zip(sources, [*rivals, favourite], strict=True):
         share = priority if sink is favourite else "normal"
         flows.append(torvyn.Flow(source, sink, priority=share, clock=clock).start())
-    gate.set()
-    for source in sources:
-        source.wake()
+    begin(gate, sources)
     assert favourite.over.wait(30)
     for flow in flows:
         flow.cancel()
@@ -154,6 +169,27 @@ def test_shares_follow_the_weights(priority, low, high):
 
     share = favourite.goal / (sum(favourite.behind) / len(rivals))
     assert low <= share <= high
+
+
+@pytest.mark.promise("edge.critical-share", "edge.yield-frequency")
+@pytest.mark.parametrize("elements", [1, 8])
+@pytest.mark.parametrize(("priority", "weight"), [("normal", 1), ("high", 2), ("critical", 4)])
+def test_a_turn_has_the_elements_of_its_setting_times_the_weight(
+    monkeypatch, elements, priority, weight
+):
+    monkeypatch.setenv("TORVYN_RUNTIME__TURN_ELEMENTS", str(elements))
+    gate, clock, order, flows = threading.Event(), Clock(), [], []
+    sources = [Gated(gate, 1000), Gated(gate, 1000)]
+    for key, own in enumerate(("normal", priority)):
+        sink = torvyn.sink(lambda element, key=key: order.append(key))
+        flows.append(torvyn.Flow(sources[key], sink, priority=own, clock=clock).start())
+    begin(gate, sources)
+    assert all(flow.wait(20) for flow in flows)
+
+    # While a flow is alone, first or last, its turns follow each other.
+    turns = [(key, len(list(turn))) for key, turn in groupby(order)]
+    sizes = [Counter(size for key, size in turns if key == each) for each in (0, 1)]
+    assert [each.most_common(1)[0][0] for each in sizes] == [elements, weight * elements]
 
 
 class Reports(logging.Handler):

@@ -53,6 +53,7 @@ def noted(log, **fail_in):
     )
 
 
+@pytest.mark.promise("tokens.teardown")
 def test_init_goes_down_the_stream_and_teardown_comes_back_up(run_flow):
     log = []
 
@@ -62,6 +63,7 @@ def test_init_goes_down_the_stream_and_teardown_comes_back_up(run_flow):
     assert log[3:] == ["sink.teardown", "filter.teardown", "source.teardown"]
 
 
+@pytest.mark.promise("tokens.teardown")
 def test_an_init_that_fails_undoes_what_was_initialised(run_flow):
     log = []
 
@@ -99,6 +101,7 @@ def test_a_teardown_that_fails_is_reported_and_not_raised(run_flow, caplog, at):
     assert f"{at} cannot teardown" in caplog.text
 
 
+@pytest.mark.promise("tokens.teardown")
 @pytest.mark.parametrize("how", ["failed", "cancelled"])
 def test_teardown_follows_whatever_happened(run_flow, how):
     log = []

@@ -57,6 +57,7 @@ def client(server: Served) -> Iterator[Any]:
         yield made
 
 
+@pytest.mark.promise("inference.openai-client", "inference.stream-flag")
 def test_a_chat_streams(client: Any) -> None:
     chunks = list(client.chat.completions.create(model="chat", messages=MESSAGES, stream=True))
 
@@ -66,6 +67,7 @@ def test_a_chat_streams(client: Any) -> None:
     assert all(chunk.usage is None for chunk in chunks)
 
 
+@pytest.mark.promise("inference.stream-flag")
 def test_a_chat_is_whole(client: Any) -> None:
     answer = client.chat.completions.create(model="chat", messages=MESSAGES)
 
@@ -73,6 +75,7 @@ def test_a_chat_is_whole(client: Any) -> None:
     assert answer.usage.completion_tokens == len(TEXT.encode())
 
 
+@pytest.mark.promise("inference.openai-client")
 def test_usage_is_sent_only_on_request(client: Any) -> None:
     options = {"include_usage": True}
     chunks = list(
@@ -85,6 +88,7 @@ def test_usage_is_sent_only_on_request(client: Any) -> None:
     assert chunks[-1].usage.completion_tokens == 1
 
 
+@pytest.mark.promise("inference.openai-client")
 def test_several_choices(client: Any) -> None:
     answer = client.chat.completions.create(model="two", messages=MESSAGES, n=2)
     said = {0: "", 1: ""}
@@ -112,6 +116,7 @@ def test_tools(client: Any) -> None:
     assert answer.choices[0].finish_reason == "tool_calls"
 
 
+@pytest.mark.promise("inference.nested-json")
 def test_calls_of_two_tools_are_joined_from_their_pieces(client: Any) -> None:
     asked = {"model": "pieces", "messages": MESSAGES, "tools": TOOLS}
     with client.chat.completions.stream(**asked) as stream:
@@ -124,6 +129,7 @@ def test_calls_of_two_tools_are_joined_from_their_pieces(client: Any) -> None:
     assert choice.finish_reason == "tool_calls"
 
 
+@pytest.mark.promise("inference.openai-client")
 def test_choices_log_probabilities_and_usage_in_one_stream(client: Any) -> None:
     asked = {"model": "two", "messages": MESSAGES, "n": 2, "logprobs": True}
     chunks = list(
@@ -143,6 +149,7 @@ def test_an_answer_that_a_guard_ended_shows_that(client: Any) -> None:
     assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "content_filter"
 
 
+@pytest.mark.promise("inference.stream-flag")
 def test_completions(client: Any) -> None:
     answer = client.completions.create(model="chat", prompt="Hi", max_tokens=3, logprobs=1)
     chunks = client.completions.create(model="chat", prompt="Hi", stream=True)
@@ -156,6 +163,7 @@ def test_models(client: Any) -> None:
     assert client.models.retrieve("tool").id == "tool"
 
 
+@pytest.mark.promise("inference.error-frames", "inference.openai-client")
 def test_an_error_in_the_middle_is_raised(client: Any) -> None:
     with pytest.raises(openai.APIError, match="the script fails here"):
         list(client.chat.completions.create(model="broken", messages=MESSAGES, stream=True))
@@ -170,6 +178,7 @@ def test_errors_before_the_answer_have_a_status(client: Any) -> None:
         client.chat.completions.create(model="away", messages=MESSAGES)
 
 
+@pytest.mark.promise("inference.heartbeats")
 def test_heartbeats_do_not_disturb_a_client(client: Any) -> None:
     chunks = client.chat.completions.create(model="quiet", messages=MESSAGES, stream=True)
 
@@ -188,6 +197,7 @@ def test_the_asynchronous_client_streams(server: Served) -> None:
     assert asyncio.run(read()) == TEXT
 
 
+@pytest.mark.promise("inference.transports")
 def test_httpx_sse_reads_our_own_frames(server: Served) -> None:
     asked = {"flow": "quiet", "prompt": "Hi"}
     with (
@@ -235,6 +245,7 @@ def test_openais_client_shows_its_key(tmp_path: Path) -> None:
             ask()
 
 
+@pytest.mark.promise("inference.grpc")
 @missing.needs_program("curl")
 @pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
 def test_curl_over_both_versions_of_http(server: Served, version: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from grpc_client import (
     HI,
     answering,
@@ -43,6 +44,7 @@ class Noting(Scripted):
         return super().steps(request)
 
 
+@pytest.mark.promise("inference.grpc")
 def test_an_answer_is_a_start_deltas_and_an_end() -> None:
     with answering(Scripted("Hello there, world")) as (_, stub):
         call = stub.Generate(HI, timeout=PATIENCE_S)
@@ -173,6 +175,7 @@ def test_messages_arrive_as_they_do_in_json() -> None:
     ]
 
 
+@pytest.mark.promise("inference.error-frames")
 def test_a_failure_on_the_way_is_a_frame_before_the_end() -> None:
     error = Unavailable("the engine went away", code="engine.unavailable")
     with answering(Scripted("one two three", fail_at=1, error=error)) as (_, stub):

@@ -35,6 +35,7 @@ from torvyn.transport.listener.sockets import SEND_BYTES
 Code = grpc.StatusCode
 
 
+@pytest.mark.promise("inference.grpc")
 def test_the_engine_stops_when_its_call_is_cancelled_at_any_token() -> None:
     engine, dice = Watched(), random.Random(5)
     with answering(engine) as (_, stub):
@@ -83,6 +84,7 @@ def test_the_engine_stops_when_the_connection_is_lost() -> None:
         assert engine.was_left.wait(PATIENCE_S)
 
 
+@pytest.mark.promise("inference.grpc")
 def test_the_engine_stops_when_the_deadline_of_the_call_is_over() -> None:
     engine = Watched(pause_s=60)
     with answering(engine) as (_, stub):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from asgi_client import PROMPT_BODY, Client, Gated, serving, texts
 
 from torvyn.engine import Request, Scripted, Step
@@ -12,6 +13,7 @@ from torvyn.errors import Unavailable
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
 
 
+@pytest.mark.promise("inference.buffering-proxies")
 async def test_the_head_leaves_before_the_engine_has_made_anything() -> None:
     engine = Gated()
     client = Client(serving(engine), body=PROMPT_BODY)
@@ -58,6 +60,7 @@ async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat(
     await client
 
 
+@pytest.mark.promise("inference.deltas", "inference.flush", "responses.first-token")
 async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
     engine = Gated()
     client = Client(serving(engine), body=PROMPT_BODY)
@@ -71,6 +74,7 @@ async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
     assert texts(client) == ["a", "b", "c"]
 
 
+@pytest.mark.promise("inference.chunks")
 async def test_what_is_ready_together_leaves_together_after_the_first() -> None:
     tokens = 50
     client = await Client(serving(Scripted(["x"] * tokens)), body=PROMPT_BODY)
@@ -82,6 +86,7 @@ async def test_what_is_ready_together_leaves_together_after_the_first() -> None:
     assert len(client.chunks) == 1 + 1 + 3 + 1
 
 
+@pytest.mark.promise("inference.chunks")
 async def test_two_thousand_tokens_a_second_are_few_writes() -> None:
     bursts, tokens = 20, 20
 
@@ -102,6 +107,7 @@ async def test_large_deltas_are_not_gathered_beyond_the_bytes_of_a_chunk() -> No
     assert "".join(texts(client)) == "y" * 15000
 
 
+@pytest.mark.promise("inference.heartbeats")
 async def test_a_stream_with_nothing_to_say_sends_heartbeats() -> None:
     engine = Gated()
     client = Client(serving(engine, heartbeat_s=0.01), body=PROMPT_BODY)
@@ -113,6 +119,7 @@ async def test_a_stream_with_nothing_to_say_sends_heartbeats() -> None:
     assert isinstance(client.frames()[-1], EndFrame)
 
 
+@pytest.mark.promise("inference.transports")
 async def test_json_lines_are_sent_if_the_client_accepts_them() -> None:
     headers = {"accept": "application/x-ndjson"}
     client = await Client(serving(Scripted("a b")), body=PROMPT_BODY, headers=headers)
@@ -122,6 +129,7 @@ async def test_json_lines_are_sent_if_the_client_accepts_them() -> None:
     assert kinds == [StartFrame, DeltaFrame, DeltaFrame, EndFrame]
 
 
+@pytest.mark.promise("inference.error-frames")
 async def test_an_error_in_the_middle_is_sent_and_ends_the_stream_once() -> None:
     client = await Client(serving(Scripted("a b c", fail_at=2)), body=PROMPT_BODY)
 
@@ -142,6 +150,17 @@ async def test_no_secret_leaves_in_an_error() -> None:
     assert b"[redacted]" in client.body
 
 
+@pytest.mark.promise("inference.empty-streams")
+async def test_an_empty_answer_is_a_start_and_an_end() -> None:
+    client = await Client(serving(Scripted("")), body=PROMPT_BODY)
+
+    start, end = client.frames()
+    assert isinstance(start, StartFrame)
+    assert [finish.reason for finish in end.finish] == ["stop"]
+    assert end.usage.completion_tokens == 0
+
+
+@pytest.mark.promise("inference.final-frame")
 async def test_every_choice_finishes_once() -> None:
     client = await Client(serving(Scripted("a b")), body={**PROMPT_BODY, "n": 3})
 
@@ -168,6 +187,7 @@ async def test_tool_calls_and_reasoning_keep_their_kind_and_order() -> None:
     ]
 
 
+@pytest.mark.promise("inference.final-frame", "inference.latency-figures")
 async def test_usage_and_times_come_with_the_end() -> None:
     client = await Client(serving(Scripted("a b c")), body=PROMPT_BODY)
 
@@ -177,6 +197,7 @@ async def test_usage_and_times_come_with_the_end() -> None:
     assert {"ttft_s", "duration_s", "queue_s", "tokens_per_s"} <= set(end.timing)
 
 
+@pytest.mark.promise("inference.frames")
 async def test_logprobs_travel_with_their_tokens() -> None:
     asked = {**PROMPT_BODY, "logprobs": True, "top_logprobs": 2}
     client = await Client(serving(Scripted("a b")), body=asked)

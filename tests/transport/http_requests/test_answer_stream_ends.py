@@ -49,6 +49,7 @@ async def test_an_engine_whose_wait_fails_makes_the_error_of_it_that_clients_see
     assert [finish.reason for finish in end.finish] == ["error"]
 
 
+@pytest.mark.promise("inference.client-leaves")
 @pytest.mark.parametrize("said", [0, 1, 3])
 async def test_the_engine_hears_at_once_that_the_client_left(said: int) -> None:
     engine = Gated()
@@ -175,6 +176,7 @@ async def test_a_reader_that_stopped_is_cut_and_the_engine_with_it() -> None:
     assert engine.was_left.is_set()
 
 
+@pytest.mark.promise("inference.back-pressure")
 async def test_a_slow_reader_slows_the_engine() -> None:
     engine = Endless()
     client = Client(serving(engine), body=PROMPT_BODY)

@@ -113,6 +113,7 @@ async def test_a_refused_prompt_is_a_stream_of_openai_that_ends_well(path: str, 
     assert not any("error" in event for event in events)
 
 
+@pytest.mark.promise("inference.safety-filter")
 async def test_an_answer_cut_by_a_guard_names_the_completion_side() -> None:
     words = {"words": ["blue"], "mode": "stream", "action": "block"}
     flows = {"make_flow": lambda: torvyn.Flow(Blocklist(words))}

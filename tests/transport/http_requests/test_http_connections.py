@@ -44,6 +44,7 @@ def reset(sock: socket.socket) -> None:
     sock.close()
 
 
+@pytest.mark.promise("inference.client-leaves")
 @pytest.mark.parametrize("leave", [socket.socket.close, reset], ids=["close", "reset"])
 def test_the_engine_stops_when_the_client_leaves_at_any_token(leave: Any) -> None:
     engine, dice = Watched(), random.Random(5)

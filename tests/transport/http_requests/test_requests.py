@@ -26,6 +26,7 @@ def nested(levels: int) -> bytes:
     return b'{"a":' * levels + b"1" + b"}" * levels
 
 
+@pytest.mark.promise("inference.bad-requests")
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -182,6 +183,7 @@ async def test_several_flows_are_addressed_by_name() -> None:
     assert [model["id"] for model in models.json["data"]] == ["one", "two"]
 
 
+@pytest.mark.promise("inference.latency-figures")
 async def test_what_was_done_is_counted() -> None:
     application = serving(Scripted("a b"))
     await Client(application, body=PROMPT_BODY)

@@ -74,6 +74,7 @@ def texts(answer: Any) -> Iterator[str]:
             yield json.loads(line[6:])["text"]
 
 
+@pytest.mark.promise("inference.buffering-proxies")
 @pytest.mark.parametrize("site", [SHIPPED, PLAIN], ids=["shipped", "plain"])
 def test_a_chunk_reaches_the_client_before_the_next_is_made(tmp_path: Path, site: str) -> None:
     with behind(tmp_path, site) as before, before.asking(site is SHIPPED) as answer:
@@ -88,6 +89,7 @@ def test_a_chunk_reaches_the_client_before_the_next_is_made(tmp_path: Path, site
     assert b'"type":"end"' in rest
 
 
+@pytest.mark.promise("inference.buffering-proxies")
 @missing.needs_program("curl")
 def test_chunks_are_not_delayed_over_http_2_either(tmp_path: Path) -> None:
     with behind(tmp_path) as before:
@@ -118,6 +120,7 @@ def test_a_client_that_leaves_ends_the_engine_behind_nginx(tmp_path: Path, is_ea
         assert wait_for(before.engine.was_left.is_set)
 
 
+@pytest.mark.promise("inference.idle-proxies")
 def test_heartbeats_keep_a_silent_stream_open_beyond_the_proxys_patience(tmp_path: Path) -> None:
     site = SHIPPED.replace(READ_TIMEOUT, "proxy_read_timeout 400ms;")
     with behind(tmp_path, site, heartbeat_s=0.1) as before, before.asking() as answer:

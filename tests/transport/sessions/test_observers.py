@@ -26,6 +26,7 @@ async def running(
     return application, client
 
 
+@pytest.mark.promise("inference.observers")
 async def test_an_observer_sees_what_comes_from_now_on() -> None:
     engine = Gated()
     application, client = await running(engine, PROMPT_BODY)
@@ -41,6 +42,7 @@ async def test_an_observer_sees_what_comes_from_now_on() -> None:
     assert observer.frames()[-1].finish == client.frames()[-1].finish
 
 
+@pytest.mark.promise("inference.observers")
 async def test_of_a_stateful_stream_it_sees_all_that_is_kept() -> None:
     engine = Gated()
     application, client = await running(engine, STATEFUL)

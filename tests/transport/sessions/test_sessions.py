@@ -99,6 +99,7 @@ async def test_without_an_event_id_a_session_is_sent_from_the_start() -> None:
     assert (await lines).frames(framing="lines") == client.frames()
 
 
+@pytest.mark.promise("inference.resume")
 @given(st.integers(0, 11))
 @settings(deadline=None, max_examples=12)
 def test_a_client_can_resume_after_every_frame(after: int) -> None:
@@ -116,6 +117,7 @@ def test_a_client_can_resume_after_every_frame(after: int) -> None:
     asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 
 
+@pytest.mark.promise("inference.resume")
 @pytest.mark.parametrize(
     ("after", "status", "code"),
     [
@@ -139,6 +141,7 @@ async def test_an_event_id_that_leads_nowhere_is_refused(
     assert (again.status, again.json["error"]["code"]) == (status, code)
 
 
+@pytest.mark.promise("inference.stateless")
 async def test_an_answer_that_is_not_stateful_cannot_be_resumed() -> None:
     engine = Gated()
     application = serving(engine)
@@ -146,6 +149,7 @@ async def test_an_answer_that_is_not_stateful_cannot_be_resumed() -> None:
     await client.until(1)
     again = await resumed(application, client.frames_start_id())
     assert (again.status, again.json["error"]["code"]) == (404, "transport.stream-unknown")
+    assert "only `stateful` streams are kept" in again.json["error"]["hint"]
     await left(client)
     await within(engine.was_left.wait())
 
@@ -161,6 +165,7 @@ async def test_another_tenant_learns_nothing() -> None:
     await left(client)
 
 
+@pytest.mark.promise("inference.observers")
 async def test_a_newer_connection_takes_over() -> None:
     engine = Gated()
     application, client = await begun(engine, "one ")
@@ -172,6 +177,7 @@ async def test_a_newer_connection_takes_over() -> None:
     assert (await again).frames()[-1].finish[0].reason == "stop"
 
 
+@pytest.mark.promise("inference.stateless")
 async def test_a_session_that_no_client_resumes_is_ended() -> None:
     engine = Gated()
     application, client = await begun(engine, "one ", session_ttl_s=0.05)

@@ -20,6 +20,7 @@ from torvyn.engine import Scripted
 from torvyn.protocol import Decoder, DeltaFrame
 
 
+@pytest.mark.promise("inference.resume-after-kill")
 @pytest.mark.parametrize("chunks", [1, 2, 5, 9])
 async def test_another_process_goes_on_to_the_same_text(store: str, chunks: int) -> None:
     async with process(slow(), store) as first:

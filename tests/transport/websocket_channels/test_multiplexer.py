@@ -228,6 +228,7 @@ async def test_what_was_read_whole_is_not_resumed() -> None:
         assert (await socket.until_got("refused", "r"))["code"] == "session.all-read"
 
 
+@pytest.mark.promise("inference.error-frames")
 async def test_a_failure_before_the_start_is_refused_and_one_after_it_an_error() -> None:
     async with Socket(serving(Scripted("a b", fail_at=1))) as socket:
         socket.say(START)

@@ -21,6 +21,7 @@ def put(server: Served, engine: Gated, *tokens: str | None) -> None:
         server.loop.call_soon_threadsafe(engine.tokens.put_nowait, token)
 
 
+@pytest.mark.promise("inference.transports")
 def test_an_answer_starts_streams_its_text_and_ends() -> None:
     with served(Scripted("The sky is blue.")) as server, speaking(server.url) as client:
         client.say(START)
@@ -53,6 +54,7 @@ def test_streams_of_one_socket_go_on_side_by_side() -> None:
     assert text_of(heard, "2") == "<2><2>"
 
 
+@pytest.mark.promise("inference.websocket-messages")
 def test_a_stop_ends_well_and_a_cancellation_at_once() -> None:
     with served(Endless()) as server, speaking(server.url) as client:
         for kind, finish in (("stop", "stop"), ("cancel", "cancelled")):
@@ -64,6 +66,7 @@ def test_a_stop_ends_well_and_a_cancellation_at_once() -> None:
             assert ended.get("stopped_by") == ("client" if kind == "stop" else None)
 
 
+@pytest.mark.promise("inference.websocket-messages")
 def test_another_limit_holds_for_what_was_not_made() -> None:
     engine = Gated()
     with served(engine) as server, speaking(server.url) as client:
@@ -80,6 +83,7 @@ def test_another_limit_holds_for_what_was_not_made() -> None:
     assert got[-1]["finish"] == [{"index": 0, "reason": "length"}]
 
 
+@pytest.mark.promise("inference.websocket-messages")
 def test_other_stops_hold_for_what_was_not_released() -> None:
     engine = Gated()
     with served(engine) as server, speaking(server.url) as client:
@@ -96,6 +100,7 @@ def test_other_stops_hold_for_what_was_not_released() -> None:
     assert got[-1]["finish"] == [{"index": 0, "reason": "stop", "matched_stop": "x"}]
 
 
+@pytest.mark.promise("inference.websocket-messages")
 def test_a_stream_without_credit_waits_and_holds_up_no_other() -> None:
     with served(Scripted("word " * 200)) as server, speaking(server.url) as client:
         client.say(START, stream_id="slow", credit=0)
