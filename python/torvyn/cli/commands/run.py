@@ -23,6 +23,7 @@ from torvyn.cli.target import (
     show_plan,
     target_with_ends,
 )
+from torvyn.concurrency.line_output import write_lines
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -303,7 +304,8 @@ def _notice(screen: Screen, text: str) -> None:
     """Writes to stderr directly: the screen flushes stdout first, where a component may hang."""
     if not screen.is_quiet and not screen.is_json:
         with suppress(OSError, ValueError):
-            print(f"\n[torvyn] {text}", file=sys.stderr, flush=True)
+            write_lines(sys.stderr, f"\n[torvyn] {text}")
+            sys.stderr.flush()
 
 
 def _log(screen: Screen, event: str, message: str, **fields: str) -> None:
