@@ -175,7 +175,7 @@ def _run_announced(
     screen: Screen, plan: Plan, run: Callable[[], tuple[Outcome, str | None]]
 ) -> Outcome:
     """Prints the `[torvyn]` lines around a run. `run` also returns the side that was filtered."""
-    from torvyn.cli.summary import summary_line
+    from torvyn.cli.summary import hidden_output, summary_line
     from torvyn.observe.logs import show_logs
 
     with show_logs(
@@ -195,6 +195,10 @@ def _run_announced(
         screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
+        # With `-v` the log shows them.
+        hidden = [] if screen.verbose else hidden_output(plan, outcome.statistics)
+        if hidden:
+            screen.info(*hidden)
     return outcome
 
 
