@@ -190,7 +190,8 @@ def _mismatch(option: Option, raw: Any) -> ValueError:
 
 
 def _unknown(spec: Spec, name: str) -> Diagnostic:
-    near = difflib.get_close_matches(str(name), [option.name for option in spec.options], n=1)
+    near = [spec.other_names[name]] if name in spec.other_names else []
+    near += difflib.get_close_matches(str(name), [option.name for option in spec.options], n=1)
     meant = f"; did you mean `{near[0]}`?" if near else ""
     hint = f"its options are {_names(spec)}{meant}" if spec.options else "it takes no options"
     return Diagnostic(CODE, f"`{spec.name}` has no option `{name}`", hint=hint)

@@ -6,7 +6,8 @@ page, so the docs and the parser agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 KINDS: Final[dict[str, str]] = {
@@ -59,6 +60,8 @@ class Spec:
     example: str = ""
     """A node in a manifest."""
     main: str | None = None
+    other_names: Mapping[str, str] = field(default_factory=dict)
+    """Names that people look for, and the option's name; for hints."""
 
     def option(self, name: str) -> Option | None:
         return next((option for option in self.options if option.name == name), None)

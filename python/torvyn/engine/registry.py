@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ def open(name: str, **options: Any) -> Engine:
     except TypeError as error:
         raise InvalidInput(
             f"{name}: {error}",
-            hint=f"its options are {', '.join(option_names(cls))}",
+            hint=f"its options are {', '.join(option_names(cls))}{_meant(cls, options)}",
             code="engine.bad-option",
         ) from None
     return cls(**options)
@@ -57,6 +58,17 @@ def engine_class(name: str) -> type[Engine]:
 
 def option_names(cls: type[Engine]) -> list[str]:
     return [f"`{name}`" for name in inspect.signature(cls).parameters]
+
+
+def _meant(cls: type[Engine], options: Mapping[str, Any]) -> str:
+    """The option that the first unknown name may stand for."""
+    known = inspect.signature(cls).parameters
+    for name in options:
+        if name not in known:
+            near = [cls.other_names[name]] if name in cls.other_names else []
+            near += difflib.get_close_matches(name, known, n=1)
+            return f"; did you mean `{near[0]}`?" if near else ""
+    return ""
 
 
 def _unknown(name: str) -> MissingError:

@@ -177,7 +177,7 @@ def test_termination_has_its_own_exit_code(start: Begin, folder: Path) -> None:
 def test_a_pipe_gets_bytes_as_they_are_and_a_terminal_none_of_its_own(
     start: Begin, folder: Path, terminal: Callable[..., Terminal]
 ) -> None:
-    line = ("--engine", "scripted", "-o", "script=a \x1b[31mred", "hi")
+    line = ("--engine", "scripted", "-o", "text=a \x1b[31mred", "hi")
 
     assert piped(start, folder, "", *line) == (0, "a \x1b[31mred", "")
     opened = terminal(*line)

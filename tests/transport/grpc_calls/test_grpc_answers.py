@@ -237,7 +237,7 @@ def test_a_stateful_answer_is_the_same_and_is_kept() -> None:
 
 
 def test_two_hundred_calls_of_one_channel_are_answered_side_by_side() -> None:
-    engine = Scripted("Hello there, world", delay_s=0.01)
+    engine = Scripted("Hello there, world", delay=0.01)
     with answering(engine) as (server, _), calling(server) as stub:
         calls = [stub.Generate(HI, timeout=PATIENCE_S) for _ in range(200)]
         texts = {text_of(frames_of(call)) for call in calls}
