@@ -58,16 +58,19 @@ class Dispatcher:
         request = request_body.resolve_unknown(request, takes_extra=service.engine.takes_extra)
         if request.is_stateful:
             self.require_sessions()
-            session = await self._sessions.start(request, wire.request_id, wire.caller, wire.peer)
+            session = await self._sessions.start(request, wire.caller, wire.peer)
             await self.running.read(SessionClient(session, wire, self.settings, 1))
             return
-        # Created before it waits for admission: its clock starts when the request was received.
-        answer = service.generate(request.input, **request.options)
-        make = AnswerStream if request.is_streamed else WholeAnswer
-        slot = self._admission.slot(answer.request.priority)
-        async with self._authenticator.slot(wire.caller), slot:
-            call = make(wire, request, name, service, answer, self.settings)
-            await self.running.run(call)
+        with self.running.reserve(wire.request_id) as id:
+            # Created before it waits for admission: its clock starts when the request was received.
+            options = {**request.options, "request_id": id}
+            fallback = self.settings.request_fallback
+            answer = service.generate(request.input, fallback=fallback, **options)
+            make = AnswerStream if request.is_streamed else WholeAnswer
+            slot = self._admission.slot(answer.request.priority)
+            async with self._authenticator.slot(wire.caller), slot:
+                call = make(wire, request, name, service, answer, self.settings)
+                await self.running.run(call)
 
     def require_sessions(self) -> None:
         """Raises a rejection if a stream may belong to a process that this one cannot reach."""
