@@ -6,7 +6,8 @@ page, so the docs and the parser agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -65,3 +66,10 @@ class Spec:
 
     def option(self, name: str) -> Option | None:
         return next((option for option in self.options if option.name == name), None)
+
+
+def did_you_mean(name: str, known: Iterable[str], other_names: Mapping[str, str]) -> str:
+    """The end of a hint: the option that an unknown name may stand for."""
+    names = {**{option: option for option in known}, **other_names}
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean `{names[near[0]]}`?" if near else ""

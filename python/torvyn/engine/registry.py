@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from torvyn.components.spec import did_you_mean
 from torvyn.engine.engine import Engine
 from torvyn.errors import InvalidInput, MissingError
 
@@ -63,12 +64,8 @@ def option_names(cls: type[Engine]) -> list[str]:
 def _meant(cls: type[Engine], options: Mapping[str, Any]) -> str:
     """The option that the first unknown name may stand for."""
     known = inspect.signature(cls).parameters
-    for name in options:
-        if name not in known:
-            near = [cls.other_names[name]] if name in cls.other_names else []
-            near += difflib.get_close_matches(name, known, n=1)
-            return f"; did you mean `{near[0]}`?" if near else ""
-    return ""
+    unknown = [name for name in options if name not in known]
+    return did_you_mean(unknown[0], known, cls.other_names) if unknown else ""
 
 
 def _unknown(name: str) -> MissingError:

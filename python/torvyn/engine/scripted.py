@@ -52,7 +52,7 @@ class Scripted(Engine):
         self,
         text: Script | None = None,
         *,
-        tokens: Sequence[Item] | ScriptFunction = (),
+        tokens: Sequence[Item] | ScriptFunction | None = None,
         answers: Sequence[Script] = (),
         delay: float | str = 0.0,
         first_delay: float | str = 0.0,
@@ -72,14 +72,15 @@ class Scripted(Engine):
         `error` instead of that token. A step has `step_tokens` tokens. Tests may replace `sleep`.
         """
         super().__init__()
-        ways = {"text": text is not None, "tokens": bool(tokens), "answers": bool(answers)}
+        ways = {"text": text is not None, "tokens": tokens is not None, "answers": bool(answers)}
         if sum(ways.values()) > 1:
             given = " and ".join(f"`{name}`" for name, is_given in ways.items() if is_given)
             raise _bad_option(f"pass one of {given}")
         if finish_reason not in FINISH_REASONS:
             raise _bad_option(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
         _check_counts(step_tokens=step_tokens, token_bytes=token_bytes)
-        scripts = tuple(answers) or (tokens or (text if text is not None else ANSWER),)
+        script = ANSWER if text is None else text
+        scripts = tuple(answers) or (script if tokens is None else tokens,)
         # Split once: many answers at a time share the words.
         self._answers: tuple[Sequence[Item] | ScriptFunction, ...] = tuple(
             words(one) if isinstance(one, str) else one for one in scripts

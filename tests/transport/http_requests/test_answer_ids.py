@@ -1,5 +1,5 @@
-"""An answer has one id: in its header, its frames, `/flows`, logs and spans. With it a client of the
-same tenant stops the answer; it is never that of another answer."""
+"""An answer has one id: in its header, its frames, `/flows`, logs and spans. A client of the same
+tenant stops the answer with it; it is never that of another answer."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SPEC = Spec(
     summary="Sends a fixed list of tokens.",
     options=(
         Option("tokens", "tokens", DEFAULT_TOKENS, "The tokens, in order."),
-        Option("text", "text", None, "Text instead of `tokens`; each word is a token."),
+        Option("text", "text", "", "Text instead of `tokens`; each word is a token."),
         Option("repeat", "integer", 1, "How many times to send the tokens.", minimum=1),
         Option("delay", "duration", 0.0, "The time between two tokens."),
     ),
@@ -87,4 +87,4 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def _tokens(options: Mapping[str, Any]) -> tuple[str, ...]:
-    return options["tokens"] if options["text"] is None else words(options["text"])
+    return words(options["text"]) if options["text"] else options["tokens"]
