@@ -57,7 +57,7 @@ class Dispatcher:
         name, service = self._services.find(request.flow)
         request = request_body.resolve_unknown(request, takes_extra=service.engine.takes_extra)
         if request.is_stateful:
-            self.require_sessions()
+            self.require_sessions(is_new=True)
             session = await self._sessions.start(request, wire.caller, wire.peer)
             await self.running.read(SessionClient(session, wire, self.settings, 1))
             return
@@ -72,10 +72,10 @@ class Dispatcher:
                 call = make(wire, request, name, service, answer, self.settings)
                 await self.running.run(call)
 
-    def require_sessions(self) -> None:
+    def require_sessions(self, *, is_new: bool = False) -> None:
         """Raises a rejection if a stream may belong to a process that this one cannot reach."""
         if not self.settings.shares_sessions:
-            self.settings.share.require_sessions()
+            self.settings.share.require_sessions(is_new=is_new)
 
     async def resume(self, wire: Wire, id: str, after: str | None) -> None:
         """Sends the frames of a session that come after `after`, an event id."""
