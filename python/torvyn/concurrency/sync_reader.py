@@ -24,8 +24,8 @@ Pending = TypeVar("Pending")
 BUFFER: Final = 256
 AHEAD: Final = 64
 """How much the loop reads ahead, in the unit of the sizes, besides the item that goes over it."""
-_LEAVE_TIMEOUT_S: Final = 1.0
-"""How long a reader that leaves waits for the end of the stream."""
+_LEAVE_TIMEOUT_S: Final = 2.0
+"""How long a reader that leaves waits for the end of the stream, which may wait for a thread."""
 _EMPTY: Final = object()
 
 
