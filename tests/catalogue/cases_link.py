@@ -15,7 +15,7 @@ from torvyn.link.checks.memory import memory_warning
 from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
-SOURCE, FILTER, SINK = '"lines"', '"blocklist"', '"console"'
+SOURCE, FILTER, SINK = '"lines"', '"blocklist"\nconfig = "x"', '"console"'
 REQUEST, ENGINE = '"request"', '"engine:scripted"'
 ROUTER = '"by-field"\nconfig = { field = "type", routes = { m = "x", l = "y" } }'
 
