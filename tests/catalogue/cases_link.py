@@ -79,6 +79,16 @@ def warning(requests: str, grants: str) -> Callable[[Path], object]:
     return run
 
 
+def uncounted_memory(folder: Path) -> object:
+    """Raises the warning about the budget of a component in the process."""
+    (folder / "part").mkdir()
+    (folder / "part" / "component.py").write_text(FULL)
+    declared = '[[component]]\nname = "part"\npath = "part"\n'
+    plan = chain(SOURCE, '"part"\nmax_memory = "1MiB"', SINK, extra=declared)(folder)
+    assert isinstance(plan, link.Plan)
+    raise LinkError.of(plan.warnings)
+
+
 def over_limit(folder: Path) -> object:
     """Raises the warning about a flow in a control group of 1 MiB."""
     plan = chain(SOURCE, SINK)(folder)
@@ -223,6 +233,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.lock-mismatch": check_lock(is_locked=True),
     "link.lock-outdated": check_lock(is_locked=False),
     "link.memory-limit": over_limit,
+    "link.memory-uncounted": uncounted_memory,
     "link.method-missing": component("import torvyn\nclass A(torvyn.Filter): pass\n"),
     "link.mixed-carriers": project(
         {"a": SOURCE, "b": FILTER, "c": SINK},

@@ -146,6 +146,12 @@ class NodeLinker:
         limits = self._defaults.limits(loaded.ref)
         if read_attribute(loaded.component, "waits_without_limit"):
             limits = {**limits, "call_timeout": UNLIMITED_S}
+        if record.max_memory_bytes is not None and loaded.ref.kind in ("project", "entry-point"):
+            place = place_of(record, "max_memory", f"{path}.max_memory")
+            name = class_name(loaded.component)
+            message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
+            hint = '`isolation = "wasm"` bounds all of its memory'
+            problems.warn("link.memory-uncounted", message, place, hint)
         return {
             NODE.by_name[name].attribute: value_of(NODE, name, record, path, problems) or default
             for name, default in limits.items()
