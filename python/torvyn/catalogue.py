@@ -272,6 +272,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.lock-outdated": "Warning: a component has changed since torvyn.lock was written.",
     "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
     "process allows.",
+    "link.memory-uncounted": "Warning: the memory of a component in the process is not bounded: "
+    "its `max_memory` counts payloads only.",
     "link.method-missing": "A component lacks the method of its role.",
     "link.mixed-carriers": "The edges of a flow that survive its process have different carriers.",
     "link.no-broker": "A part of a flow cannot run alone: no broker connects it with the others.",

@@ -28,21 +28,22 @@ _LEDGER_HEADS = (
 
 
 def summary_line(statistics: Statistics) -> str:
-    """`20 tokens produced | 1 filtered | 3 sentences emitted`; counts of 0 are left out."""
+    """`20 tokens produced | 1 filtered | 3 sentences emitted`; counts of 0 are left out. What
+    guards removed from the text counts as filtered."""
     nodes = statistics.nodes.values()
     produced = _by_unit((node.unit, node.emitted) for node in nodes if node.role == "source")
     sinks = (node for node in nodes if node.role == "sink")
     emitted = _by_unit((_unit_of(node, statistics), node.passed) for node in sinks)
     parts = [f"{produced} produced"]
-    if statistics.filtered:
-        parts.append(f"{statistics.filtered} filtered")
+    if filtered := statistics.filtered + statistics.removed:
+        parts.append(f"{filtered} filtered")
     parts.append(f"{emitted} emitted")
     if statistics.dropped:
         parts.append(f"{statistics.dropped} dropped")
     if statistics.unread:
         parts.append(f"{statistics.unread} unread")
     if statistics.errors:
-        parts.append(f"{statistics.errors} errors")
+        parts.append(count(statistics.errors, "error"))
     return " | ".join(parts)
 
 
@@ -85,7 +86,27 @@ def _by_unit(counts: Iterable[tuple[str | None, int]]) -> str:
     for unit, count in counts:
         name = unit or "elements"
         sums[name] = sums.get(name, 0) + count
-    return ", ".join(f"{count} {unit}" for unit, count in sums.items())
+    return ", ".join(f"{n} {singular(unit) if n == 1 else unit}" for unit, n in sums.items())
+
+
+_IRREGULAR = {"people": "person", "children": "child", "series": "series", "species": "species"}
+_SIBILANTS = ("batches", "matches", "searches", "branches", "patches", "indexes", "statuses")
+
+
+def singular(unit: str) -> str:
+    """The singular of an English plural noun, of which the last word counts; `1 entry`."""
+    head, space, noun = unit.rpartition(" ")
+    if noun in _IRREGULAR:
+        one = _IRREGULAR[noun]
+    elif noun.endswith("ies") and len(noun) > 4:
+        one = f"{noun[:-3]}y"
+    elif noun.endswith(("sses", "shes", "xes", *_SIBILANTS)):
+        one = noun[:-2]
+    elif noun.endswith("s") and not noun.endswith("ss"):
+        one = noun[:-1]
+    else:
+        one = noun
+    return f"{head}{space}{one}"
 
 
 def statistics_tables(statistics: Statistics) -> str:

@@ -19,6 +19,7 @@ from torvyn import _native
 from torvyn._native import NativeError, NativeStage
 from torvyn.concurrency.line_output import line_prefix, write_lines
 from torvyn.contract import ROLES, Component, Context
+from torvyn.contract.enums import ConfigKind
 from torvyn.errors import (
     ComponentError,
     ContractError,
@@ -98,6 +99,8 @@ class GuestComponent(Component):
     """What guests of all roles share; `guest_class` adds the role."""
 
     is_guest: ClassVar[bool] = True
+    config_kind = ConfigKind.TEXT.value
+    """Unless the guest's notes say otherwise: its `init` takes a string."""
     path: ClassVar[Path]
     name: ClassVar[str]
     cache_dir: ClassVar[Path | None]
@@ -288,6 +291,8 @@ def _notes(path: Path) -> dict[str, Any]:
     """The class attributes that the guest's notes define."""
     notes = _native.WasmTools.notes(path.read_bytes())
     attributes: dict[str, Any] = {"unit": notes["unit"]} if notes.get("unit") else {}
+    if notes.get("config"):
+        attributes["config_kind"] = notes["config"]
     if notes.get("ports"):
         attributes["ports"] = tuple(port.strip() for port in notes["ports"].split(","))
     return attributes
