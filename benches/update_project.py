@@ -67,7 +67,6 @@ class Readings(torvyn.Source):
         self.next = int(state)
 """
 SINK = """
-import json
 import time
 
 import torvyn
@@ -76,7 +75,7 @@ import torvyn
 class Uplink(torvyn.Sink):
     def init(self, config):
         {init}
-        self.file = open(json.loads(config)["path"], "a", buffering=1)
+        self.file = open(config["path"], "a", buffering=1)
 
     def push(self, element):
         self.file.write(f"{{element.text}} {version} {{time.monotonic()}}\\n")

@@ -66,8 +66,7 @@ import torvyn
 
 class Numbers(torvyn.Source):
     def init(self, config):
-        options = json.loads(config)
-        self.count, self.rate = options["count"], options["rate"]
+        self.count, self.rate = config["count"], config["rate"]
         self.sent, self.begin_s, self.first = 0, time.monotonic(), 0
         with open("processes", "a") as file:
             file.write(f"numbers {os.getpid()}\\n")

@@ -272,6 +272,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.lock-outdated": "Warning: a component has changed since torvyn.lock was written.",
     "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
     "process allows.",
+    "link.memory-uncounted": "Warning: the memory of a component in the process is not bounded: "
+    "its `max_memory` counts payloads only.",
     "link.method-missing": "A component lacks the method of its role.",
     "link.mixed-carriers": "The edges of a flow that survive its process have different carriers.",
     "link.no-broker": "A part of a flow cannot run alone: no broker connects it with the others.",
@@ -398,7 +400,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "cli.baseline-unusable": "The file of `bench --compare` is not a result of this flow.",
     "cli.bug": "torvyn failed unexpectedly. This is a bug in torvyn.",
     "cli.component-unknown": "The component that `build` should build does not exist.",
-    "cli.file-exists": "`init` does not overwrite existing files.",
+    "cli.file-exists": "A command that creates files does not overwrite others.",
     "cli.file-unwritable": "A file that a command creates cannot be written.",
     "cli.history-unusable": "The file of `chat --history` is not a conversation.",
     "cli.input-unreadable": "A file with a prompt or a conversation cannot be read.",

@@ -64,7 +64,7 @@ from sites import SUFFIX
 
 class Enrich(torvyn.Processor):
     def init(self, config):
-        with open(json.loads(config)["table"]) as file:
+        with open(config["table"]) as file:
             self.sites = json.load(file)
 
     def process(self, element):

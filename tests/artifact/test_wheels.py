@@ -24,6 +24,9 @@ COMPONENT = """\
 import torvyn, greeting, helper
 
 class Enrich(torvyn.Processor):
+    def init(self, config):
+        pass
+
     def process(self, element):
         return f"{element.text} {greeting.VERSION} {helper.VERSION}"
 """

@@ -15,7 +15,7 @@ from torvyn.link.checks.memory import memory_warning
 from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
-SOURCE, FILTER, SINK = '"lines"', '"blocklist"', '"console"'
+SOURCE, FILTER, SINK = '"lines"', '"blocklist"\nconfig = "x"', '"console"'
 REQUEST, ENGINE = '"request"', '"engine:scripted"'
 ROUTER = '"by-field"\nconfig = { field = "type", routes = { m = "x", l = "y" } }'
 
@@ -77,6 +77,16 @@ def warning(requests: str, grants: str) -> Callable[[Path], object]:
         raise LinkError.of(plan.warnings)
 
     return run
+
+
+def uncounted_memory(folder: Path) -> object:
+    """Raises the warning about the budget of a component in the process."""
+    (folder / "part").mkdir()
+    (folder / "part" / "component.py").write_text(FULL)
+    declared = '[[component]]\nname = "part"\npath = "part"\n'
+    plan = chain(SOURCE, '"part"\nmax_memory = "1MiB"', SINK, extra=declared)(folder)
+    assert isinstance(plan, link.Plan)
+    raise LinkError.of(plan.warnings)
 
 
 def over_limit(folder: Path) -> object:
@@ -223,6 +233,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.lock-mismatch": check_lock(is_locked=True),
     "link.lock-outdated": check_lock(is_locked=False),
     "link.memory-limit": over_limit,
+    "link.memory-uncounted": uncounted_memory,
     "link.method-missing": component("import torvyn\nclass A(torvyn.Filter): pass\n"),
     "link.mixed-carriers": project(
         {"a": SOURCE, "b": FILTER, "c": SINK},

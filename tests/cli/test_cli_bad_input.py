@@ -133,7 +133,7 @@ def test_an_interrupt_does_not_wait_for_standard_input(start: Start, project: Pr
     assert process.stderr.read() == (
         "[torvyn] Running flow 'main'\n\n\n"
         "[torvyn] Flow 'main' interrupted.\n"
-        "[torvyn] 1 lines produced | 1 elements emitted\n"
+        "[torvyn] 1 line produced | 1 element emitted\n"
     )
 
 

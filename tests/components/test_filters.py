@@ -32,8 +32,9 @@ def test_blocklist_trims_white_space_and_no_other_controls(start):
     assert passed(component, ["\x0bspam", "\x1cspam"]) == ["\x1cspam"]
 
 
-def test_blocklist_without_words_passes_everything(start):
-    assert passed(start(Blocklist, " , "), ["", " ", "a"]) == ["", " ", "a"]
+def test_blocklist_without_words_passes_everything_only_if_asked_to(start):
+    config = {"words": " , ", "allow_empty": True}
+    assert passed(start(Blocklist, config), ["", " ", "a"]) == ["", " ", "a"]
 
 
 def test_blocklist_takes_bytes(start):
@@ -45,7 +46,7 @@ def test_blocklist_takes_bytes(start):
 @given(st.text(), st.text())
 def test_blocklist_drops_a_word_as_it_was_listed(word, other):
     component = Blocklist()
-    component.init({"words": [word]})
+    component.init({"words": [word], "allow_empty": True})
     assert component.evaluate(Element(word.strip())) is (not word.strip())
     if other.strip().casefold() != word.strip().casefold():
         assert component.evaluate(Element(other)) is True

@@ -81,9 +81,8 @@ class Readings(torvyn.Source):
 
 class Deliver(torvyn.Sink):
     def init(self, config):
-        options = json.loads(config)
-        self.version = options["version"]
-        self.file = open(options["path"], "a", buffering=1)
+        self.version = config["version"]
+        self.file = open(config["path"], "a", buffering=1)
 
     def push(self, element):
         {push}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,13 @@ def test_the_measure_of_detection_is_right() -> None:
     assert area_under_curve([0, 0, 1, 1], [1.0, 2.0, 3.0, 4.0]) == 1.0
     assert area_under_curve([1, 0, 1, 0], [1.0, 2.0, 3.0, 4.0]) == 0.25
     assert area_under_curve([0, 1, 0, 1], [5.0, 5.0, 5.0, 5.0]) == 0.5
+
+
+def test_each_stage_in_c_is_as_small_as_its_page_says(example_in_c: Path) -> None:
+    built = [*example_in_c.glob("components/c/*/build/*.wasm")]
+
+    assert len(built) == 5
+    assert all(file.stat().st_size < 100 << 10 for file in built)
 
 
 @pytest.mark.promise("edge.five-stages")

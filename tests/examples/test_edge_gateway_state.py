@@ -40,7 +40,7 @@ def continued(name: str) -> Any:
     state = json.loads(json.dumps(first.snapshot()))
     start = second.init
 
-    def init(config: str) -> None:
+    def init(config: dict[str, Any]) -> None:
         start(config)
         second.restore(state)
 

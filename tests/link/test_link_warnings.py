@@ -48,6 +48,18 @@ cache_dir = "{tmp_path / "cache"}"
 CODES = ["link.capability-wished", "link.capability-unasked"]
 
 
+IN_PROCESS = """\
+import torvyn
+
+class Part(torvyn.Aggregator):
+    def ingest(self, element): ...
+"""
+UNCOUNTED = (
+    "warning[link.memory-uncounted]: `max_memory` of `Part` counts payloads only, not what its "
+    "code keeps\n"
+)
+
+
 def torvyn(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torvyn", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
@@ -118,3 +130,22 @@ def test_a_grant_to_a_component_that_does_not_exist_is_an_error(manifest: Path) 
             in done.stderr
         )
         assert "did you mean `part`?" in done.stderr
+
+
+@pytest.mark.promise("edge.bounded-flows")
+def test_check_says_that_a_budget_in_the_process_counts_payloads_only(
+    manifest: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "component.py").write_text(IN_PROCESS)
+    text = manifest.read_text().split("[security")[0].replace(str(GUEST), "component.py")
+    text = text.replace('capabilities = ["?random:crypto", "filesystem:read:data"]', "")
+    manifest.write_text(text.replace('"part" }', '"part", max_memory = "1MiB" }'))
+
+    done = torvyn("check", cwd=manifest.parent)
+
+    assert done.returncode == 0
+    assert UNCOUNTED in done.stderr + done.stdout
+    assert 'hint: `isolation = "wasm"` bounds all of its memory' in done.stderr + done.stdout
+    # A built-in component limits what it keeps itself, and a guest is limited as a whole.
+    manifest.write_text(text.replace('"in.txt" }', '"in.txt" }, max_memory = "1MiB"'))
+    assert "uncounted" not in torvyn("check", cwd=manifest.parent).stderr

@@ -48,7 +48,9 @@ def build_error(guest: GuestProject) -> TorvynError:
 def test_a_class_is_found_with_its_role_its_ports_and_an_inherited_unit(write: Write) -> None:
     found = read_class(write(ROUTER, "component:ByLength"))
 
-    assert found == ClassSource("component", "ByLength", "router", "words", ("short", "long"))
+    assert found == ClassSource(
+        "component", "ByLength", "router", "words", ("short", "long"), "none"
+    )
 
 
 def test_reading_a_class_runs_nothing_of_it(write: Write) -> None:
@@ -113,7 +115,7 @@ def test_the_same_file_becomes_a_component(write: Write) -> None:
     component = build(guest).path.read_bytes()
 
     assert WasmTools.describe(component)["world"] == "content-router"
-    assert WasmTools.notes(component) == {"ports": "short,long", "unit": "words"}
+    assert WasmTools.notes(component) == {"config": "none", "ports": "short,long", "unit": "words"}
     assert not build(guest).was_built
 
 

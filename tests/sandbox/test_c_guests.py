@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn.cli.templates.c_components import COMPONENTS
 from torvyn.contract import Component
 from torvyn.errors import Fatal, Internal, InvalidInput
 from torvyn.sandbox.build.build import build
@@ -80,3 +81,21 @@ def test_a_guest_fails_with_the_kind_that_it_names(
 ) -> None:
     with pytest.raises(kind, match="as you wish"):
         texts([number], c_guest("failing"))
+
+
+def test_a_filter_of_a_template_does_not_start_with_a_config_that_it_cannot_read(
+    tmp_path: Path,
+) -> None:
+    """A letter must not become a large limit that lets everything pass."""
+    (tmp_path / "component.c").write_text(COMPONENTS["keep-short"])
+    made = guest_class(build(GuestProject("keep-short", tmp_path, "c")).path, "short", tmp_path)
+
+    def left(config: str) -> list[str]:
+        flow = torvyn.Flow().add("source", torvyn.source(["a", "abc", "abcdefghijkl"]))
+        flow.add("short", made(), config=config).connect("source", "short")
+        return list(flow.text())
+
+    assert (left("1"), left("12")) == (["a"], ["a", "abc", "abcdefghijkl"])
+    for config in ("x", "1x", "-1", '{"limit": 3}'):
+        with pytest.raises(torvyn.TorvynError, match=r"must be a number|takes text"):
+            left(config)

@@ -32,6 +32,7 @@ FITTING = {
     "http": {"config": "127.0.0.1:0", "max_elements": 0},
     "mqtt": {"config": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "max_elements": 0},
     "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
+    "blocklist": {"config": "one"},
     "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},
     "json-map": {"config": {"pick": ["n"]}, "inputs": ['{"n": 1}', '{"n": 2, "x": 3}']},

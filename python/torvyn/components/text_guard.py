@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Filter, Output, Verdict
-from torvyn.contract.enums import GuardPolicy
+from torvyn.contract.enums import GuardAction, GuardPolicy
 
 if TYPE_CHECKING:
     from torvyn._native import GuardedTexts, TextGuard
@@ -51,7 +51,8 @@ class Guard(Filter):
     spec: ClassVar[Spec]
 
     _texts: GuardedTexts | None = None
-    _action: str
+    _action: str = ""
+    _policy: str = GuardPolicy.HOLD
     _options: dict[str, Any] | None = None
     """The options of `init`."""
     _rules: TextGuard | None = None
@@ -95,7 +96,7 @@ class Guard(Filter):
         """Starts a new stream with these options."""
         self._options = options
         self._kinds: tuple[str, ...] = options["kinds"]
-        self._policy: str = options["policy"]
+        self._policy = options["policy"]
         self._action = options["action"]
         self._rules = self._compile(self._parameters(options))
         self._texts = None
@@ -125,6 +126,11 @@ class Guard(Filter):
         return self._block(pieces) if texts.blocked else _outputs(pieces)
 
     @property
+    def removes_matches(self) -> bool:
+        """Whether matches leave the stream without a replacement; false before `init`."""
+        return self._action == GuardAction.DROP and self._policy != GuardPolicy.SHADOW
+
+    @property
     def held_bytes(self) -> int:
         """Bytes that the guard buffers now."""
         return 0 if self._texts is None else self._texts.held_bytes
@@ -152,6 +158,8 @@ class Guard(Filter):
         }
 
     def _parameters(self, options: dict[str, Any]) -> dict[str, Any]:
+        if not options["kinds"]:
+            raise wrong_config(self.spec, "`kinds` is empty", "omit it to guard text and reasoning")
         return {"action": options["action"], "policy": options["policy"], **self.rules(options)}
 
     def _compile(self, parameters: dict[str, Any]) -> TextGuard:

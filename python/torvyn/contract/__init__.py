@@ -4,6 +4,7 @@ element        the element and its context
 json_payload   a dict or a dataclass as a payload
 batch          the elements of one call
 roles          the six base classes
+config_kind    what config a component takes
 enums          closed sets that Python and the native core share
 batch_methods  which methods a component has
 functions      functions as components

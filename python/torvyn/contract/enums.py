@@ -31,6 +31,15 @@ class Role(TextEnum):
     SINK = "sink"
 
 
+class ConfigKind(TextEnum):
+    """What a component takes as its config."""
+
+    TEXT = "text"
+    TABLE = "table"
+    EITHER = "either"
+    NONE = "none"
+
+
 class FlowState(TextEnum):
     CREATED = "created"
     VALIDATED = "validated"

@@ -57,6 +57,9 @@ class Component:
     is_successor: bool = False
     """Whether it takes the place of a component of a running flow, set before `init`: what that one
     has written must stay."""
+    config_kind: ClassVar[str | None] = None
+    """The config that it takes: `text`, `table`, `either` or `none`. Another kind is an error when
+    the flow is linked. None: determined by the type of the parameter of `init`."""
     config: Any = ""
 
     _node: Any = None
@@ -69,8 +72,11 @@ class Component:
     def __init__(self, config: Any = "") -> None:
         self.config = config
 
-    def init(self, config: str) -> Awaitable[None] | None:
-        """Called when the flow starts, with the node's config (a table as JSON text)."""
+    def init(self, config: Any) -> Awaitable[None] | None:
+        """Called when the flow starts, with the node's config.
+
+        The type of `config` says what the component takes: `str`, a `dict`, or both. A table is
+        JSON text for an `init` that takes a `str`."""
 
     def teardown(self) -> Awaitable[None] | None:
         """Called after the flow has ended, however it ended."""

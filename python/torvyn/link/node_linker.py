@@ -21,6 +21,7 @@ from torvyn.contract.inspection import (
 )
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
+from torvyn.link.checks.config_kind import check_config_kind
 from torvyn.link.checks.grants import resolve_grants
 from torvyn.link.checks.keys import key_options
 from torvyn.link.checks.places import parse_place
@@ -34,6 +35,7 @@ from torvyn.link.component_traits import (
     inputs_of,
     ports_of,
     role_of,
+    unit_of_name,
 )
 from torvyn.link.defaults import UNLIMITED_S, Defaults
 from torvyn.link.option_values import place_of, value_of
@@ -101,9 +103,11 @@ class NodeLinker:
             name=record.name,
             role=role,
             component=loaded.ref,
-            config=self._config(record, component, config, path, problems),
+            config=self._config(record, component, role, config, path, problems),
             run=self._run(record, component, role, path, problems),
-            unit=unit or read_text_attribute(component, "unit"),
+            unit=unit
+            or read_text_attribute(component, "unit")
+            or unit_of_name(loaded.ref.name, role),
             ports=(*ports, ERROR) if policy.recovery == "dead-letter" else ports,
             inputs=inputs_of(component, role),
             on_error=policy,
@@ -145,6 +149,12 @@ class NodeLinker:
         limits = self._defaults.limits(loaded.ref)
         if read_attribute(loaded.component, "waits_without_limit"):
             limits = {**limits, "call_timeout": UNLIMITED_S}
+        if record.max_memory_bytes is not None and loaded.ref.kind in ("project", "entry-point"):
+            place = place_of(record, "max_memory", f"{path}.max_memory")
+            name = class_name(loaded.component)
+            message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
+            hint = '`isolation = "wasm"` bounds all of its memory'
+            problems.warn("link.memory-uncounted", message, place, hint)
         return {
             NODE.by_name[name].attribute: value_of(NODE, name, record, path, problems) or default
             for name, default in limits.items()
@@ -192,20 +202,28 @@ class NodeLinker:
         self,
         record: NodeRecord,
         component: AnyComponent,
+        role: str,
         config: Any,
         path: str,
         problems: Problems,
     ) -> str:
-        """The config as text. Built-in components check theirs now, not when the flow starts."""
+        """The config as text. Built-in components check theirs now, not when the flow starts; of
+        the others it is known whether they take text or a table."""
         spec = read_attribute(component, "spec", None)
+        if record.config is None and "config" in record.locations:
+            return ""  # the parser has reported it
         try:
             if isinstance(spec, Spec):
                 options = parse_config(spec, config)
                 check = read_attribute(component, "check_options", None)
                 if check is not None:
                     check(options)
+            elif record.config is not None:
+                check_config_kind(component, role, config)
             return config_text(config)
         except ContractError as error:
+            if error.code == "contract.bad-attribute":
+                raise
             _report(error, place_of(record, "config", f"{path}.config"), problems)
         except ValueError as error:
             place = place_of(record, "config", f"{path}.config")

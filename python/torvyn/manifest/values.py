@@ -15,6 +15,9 @@ from torvyn.manifest.toml_tree import Node
 from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
 from torvyn.manifest.variables import Variables
 
+_JSON_KINDS = ("string", "table", "array", "integer", "float", "boolean")
+"""The kinds of TOML values that a config may be."""
+
 _NAME = re.compile(r"\w[\w-]*")
 NAME_PATTERN = r"^\w[\w-]*$"
 VERSION_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$"
@@ -169,10 +172,10 @@ class Values:
         return amounts
 
     def _config(self, key: Key, node: Node) -> Any:
-        if node.kind in ("string", "table"):
+        if node.kind in _JSON_KINDS:
             return self._plain(node)
-        hint = 'write a string, or a table: `config = { words = ["a", "b"] }`'
-        self.wrong_type(node, key.name, "a string or a table", hint)
+        # Link knows the component, and says what it takes.
+        self.wrong_type(node, key.name, "a string or a table", "write a date as a string")
         return None
 
     def _plain(self, node: Node) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from torvyn.contract.enums import FlowState, Role
@@ -59,6 +59,7 @@ def from_native(
             node.name: _node(node, counters, guests, denied, connections, usage)
             for node, counters in pairs
         }
+        nodes = _within_time(nodes, elapsed_s, {name for name in nodes if usage[name][0] is None})
         edges = tuple(
             EdgeStatistics(source=source, port=port, target=target, **counters)
             for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
@@ -101,6 +102,21 @@ def _node(
         connection=connections.get(node.name),
         **counts,
     )
+
+
+def _within_time(
+    nodes: dict[str, NodeStatistics], elapsed_s: float, inline: set[str]
+) -> dict[str, NodeStatistics]:
+    """Bounds the estimates of CPU time. A sampled call that lost its processor meanwhile counts for
+    many. A node makes one call at a time, and those that run inline share a thread."""
+    limit_ns = int(elapsed_s * 1e9)
+    inline_ns = sum(node.cpu_ns or 0 for name, node in nodes.items() if name in inline)
+    scale = min(1.0, limit_ns / inline_ns) if inline_ns else 1.0
+    for name, node in nodes.items():
+        cpu_ns = int((node.cpu_ns or 0) * (scale if name in inline else 1))
+        if cpu_ns != (node.cpu_ns or 0) or cpu_ns > limit_ns:
+            nodes[name] = replace(node, cpu_ns=min(cpu_ns, limit_ns))
+    return nodes
 
 
 def empty_statistics(plan: Plan, state: FlowState) -> Statistics:

@@ -63,10 +63,14 @@ class NodeStatistics:
     """Characters of matches that a guard had already sent on when it recognized the match."""
     mean_call_ns: float | None
     """The mean of the sampled calls; None before the first sample."""
+    removed: int = 0
+    """Matches that a guard removed from the text, besides filtered elements: a match may be a part
+    of one element, or be split over several."""
     throttled_s: float = 0.0
     """For how long a source was delayed because its flow has a `cpu_share`."""
     cpu_ns: int | None = None
-    """CPU time of its calls: measured on its own thread, else estimated; None without samples."""
+    """CPU time of its calls: measured on its own thread, else estimated from samples, which cannot
+    be more than the time of the flow; None without samples."""
     max_memory_bytes: int = 0
     """Its budget, for `live_bytes`, `held_bytes` and the memory of a guest together."""
     guest: GuestHealth | None = None
@@ -145,6 +149,11 @@ class Statistics:
         return sum(node.filtered for node in self.nodes.values())
 
     @property
+    def removed(self) -> int:
+        """Matches that guards removed from the text."""
+        return sum(node.removed for node in self.nodes.values())
+
+    @property
     def emitted(self) -> int:
         """Elements that the sinks accepted, or the caller of a flow without a sink received."""
         accepted = sum(node.passed for node in self.nodes.values() if node.role == Role.SINK)
@@ -206,6 +215,7 @@ class Statistics:
             "turns": self.turns,
             "produced": self.produced,
             "filtered": self.filtered,
+            "removed": self.removed,
             "emitted": self.emitted,
             "dropped": self.dropped,
             "unread": self.unread,

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Generator
 from typing import Any, Final
 
 from torvyn.contract import ROLES, Component, End
+from torvyn.contract.config_kind import init_argument
+from torvyn.contract.enums import ConfigKind
 from torvyn.contract.roles import METHODS
 from torvyn.link.component_traits import call_style_of, role_of
 from torvyn.testing.components import ScriptedSource
@@ -68,6 +70,8 @@ def _native_script(source: ScriptedSource) -> Component:
 class _AsyncVariant(Component):
     """Wraps a sync component: the same methods, as coroutines."""
 
+    config_kind = ConfigKind.EITHER.value
+
     def __init__(self, original: Component) -> None:
         super().__init__(original.config)
         self.original: Any = original
@@ -81,7 +85,7 @@ class _AsyncVariant(Component):
             self.original._node = value
 
     async def init(self, config: str) -> None:
-        self.original.init(config)
+        self.original.init(init_argument(self.original, config))
 
     async def teardown(self) -> None:
         self.original.teardown()

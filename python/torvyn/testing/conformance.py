@@ -13,6 +13,7 @@ from typing import Any
 from torvyn.components.config import config_text
 from torvyn.contract import ROLES, Aggregator, Component, Element, Filter, Processor, Router, Sink
 from torvyn.contract import Source as SourceRole
+from torvyn.contract.config_kind import init_argument
 from torvyn.errors import TorvynError
 from torvyn.reactor import Flow
 from torvyn.testing.components import CollectingSink, Item, ScriptedSource
@@ -216,7 +217,7 @@ def _check_empty_run(factory: ComponentFactory) -> None:
     """A flow may fail before its first element, so `teardown` may follow `init` at once."""
     component = factory()
     if not any(map(inspect.iscoroutinefunction, (component.init, component.teardown))):
-        component.init(config_text(component.config))
+        component.init(init_argument(component, config_text(component.config)))
         component.teardown()
 
 

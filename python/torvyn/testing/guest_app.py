@@ -24,6 +24,7 @@ import time
 from typing import Any
 
 import torvyn
+from torvyn.contract.config_kind import init_argument
 from torvyn.sandbox.guest import (
     adapter,
     as_aggregator,
@@ -119,7 +120,7 @@ def load_component(config: str) -> None:
     vars(component).update(state)
     reporter = StateReporter(component, load())
     adapter.component = component
-    component.init(own_config)
+    component.init(init_argument(component, own_config))
 
 
 def read_updates() -> None:

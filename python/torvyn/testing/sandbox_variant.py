@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from torvyn.contract import Component
+from torvyn.contract.enums import ConfigKind
 from torvyn.sandbox.component import GuestComponent, guest_class
 from torvyn.testing.serialized_component import CONTAINERS, serialize
 from torvyn.testing.universal_guest import universal_guest
@@ -31,6 +32,7 @@ _REPORT_START: Final = "\x1e"
 class SandboxVariant(GuestComponent):
     """Replaces a component of a test and keeps its state up to date."""
 
+    config_kind = ConfigKind.EITHER.value
     original: Component
     serialized: str
     captured: list[Any]

@@ -33,7 +33,7 @@ def test_a_blocked_prompt_is_reported(cli: Cli, tmp_path: Path) -> None:
 
     assert (done.code, done.out) == (0, "")
     assert done.err.endswith(
-        "[torvyn] 1 texts produced | 0 elements emitted\n"
+        "[torvyn] 1 text produced | 0 elements emitted\n"
         "[torvyn] A guard blocked the prompt; the engine did not receive it (content_filter).\n"
     )
 

@@ -52,7 +52,7 @@ def test_a_flow_that_prints_nothing_completes(
     code, _, err = ended(start("run", cwd=folder))
 
     assert code == 0
-    assert "[torvyn] 1 tokens produced | 1 elements emitted" in err
+    assert "[torvyn] 1 token produced | 1 element emitted" in err
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

@@ -171,7 +171,7 @@ def test_an_exception_in_a_component_is_an_error_with_its_place(
     assert (done.code, done.out) == (1, "")
     start, _, error = done.err.partition("\nerror")
     assert start.endswith(
-        "[torvyn] Flow 'main' failed.\n[torvyn] 1 tokens produced | 0 elements emitted | 1 errors\n"
+        "[torvyn] Flow 'main' failed.\n[torvyn] 1 token produced | 0 elements emitted | 1 error\n"
     )
     assert error == (
         "[component.internal]: node `work` (component `failing`) failed in `process` on element 0: "

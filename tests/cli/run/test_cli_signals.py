@@ -143,7 +143,7 @@ def test_elements_in_the_flow_reach_the_sink_before_it_ends(run: Run) -> None:
     out, err = process.communicate()
 
     assert (process.returncode, out) == (130, "10 flushed\n")
-    assert err.endswith("[torvyn] 10 elements produced | 1 elements emitted\n")
+    assert err.endswith("[torvyn] 10 elements produced | 1 element emitted\n")
 
 
 def test_a_second_signal_cancels_and_counts_the_elements_in_the_flow(run: Run) -> None:
@@ -159,7 +159,7 @@ def test_a_second_signal_cancels_and_counts_the_elements_in_the_flow(run: Run) -
     # The sink processes the first; the others wait in its queue.
     assert (process.returncode, out) == (143, "torn down\n")
     assert "Flow 'main' terminated." in err
-    assert "10 elements produced | 1 elements emitted | 9 unread" in err
+    assert "10 elements produced | 1 element emitted | 9 unread" in err
 
 
 def test_a_component_that_does_not_return_is_reported_and_left_behind(run: Run) -> None:

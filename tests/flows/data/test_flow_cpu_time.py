@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 
 import pytest
 
 import torvyn
+from torvyn.cli.summary import statistics_tables
 from torvyn.concurrency.cpu_time import ThreadCpuTime, TimedCoroutine
 
 SPIN_NS = 2_000_000
@@ -53,6 +55,37 @@ def test_the_busy_node_is_named(sink: type[torvyn.Sink]) -> None:
     assert spent_ns >= COUNT * SPIN_NS / 2
     assert (statistics.nodes["source"].cpu_ns or 0) < spent_ns / 10
     assert statistics.to_dict()["cpu_ns"] == statistics.cpu_ns >= spent_ns
+
+
+class SlowAtFirst(torvyn.Sink):
+    """Its first turn, which is sampled, takes much longer than those after it."""
+
+    def init(self, config: str) -> None:
+        self.left = 32
+
+    def push(self, element: torvyn.Element) -> None:
+        if self.left:
+            self.left -= 1
+            time.sleep(0.001)
+
+
+class SlowAtFirstAsync(SlowAtFirst):
+    async def push(self, element: torvyn.Element) -> None:  # type: ignore[override]
+        super().push(element)
+
+
+@pytest.mark.parametrize("sink", [SlowAtFirst, SlowAtFirstAsync])
+def test_one_thread_uses_no_more_than_all_of_its_cpu(sink: type[torvyn.Sink]) -> None:
+    statistics = torvyn.Flow(["x"] * 5000, sink()).run()
+
+    assert 0 < statistics.cpu_ns <= statistics.elapsed_s * 1e9
+    shares = [line.split()[2] for line in budget_rows(statistics)]
+    assert all(share == "-" or float(share.rstrip("%")) <= 100 for share in shares)
+
+
+def budget_rows(statistics: torvyn.Statistics) -> list[str]:
+    table = next(each for each in statistics_tables(statistics).split("\n\n") if "CPU" in each)
+    return [re.sub(r"(\d) (n|u|m)?s", r"\1\2s", line) for line in table.splitlines()[1:]]
 
 
 def test_a_thread_that_waits_uses_no_cpu_time() -> None:

@@ -69,6 +69,7 @@ def test_what_is_dropped_is_counted_as_filtered(run_flow):
     assert statistics.emitted == 2
 
 
+@pytest.mark.promise("edge.bounded-flows")
 def test_held_elements_count_against_the_nodes_memory(run):
     flow = torvyn.Flow()
     flow.add("source", ScriptedSource(["H" * 100] * 50))
@@ -109,6 +110,7 @@ def test_memory_of_held_elements_is_charged_to_the_filter_that_holds_them(run):
         assert flow.statistics.live == 0
 
 
+@pytest.mark.promise("edge.bounded-flows")
 def test_memory_that_waits_in_queues_is_charged_to_the_node_that_made_it(run, monkeypatch):
     monkeypatch.setenv("TORVYN_RUNTIME__DRAIN_TIMEOUT", "50ms")
     flow = torvyn.Flow(queue_depth=64)

@@ -83,7 +83,7 @@ class Misspelt(torvyn.Processor):
     run = "thraed"  # error: assignment
     unit = 5  # error: assignment
 
-    def init(self, config: int) -> None:  # error: override
+    def teardown(self, config: int) -> None:  # error: override
         pass
 
 

@@ -10,10 +10,9 @@ import torvyn
 class Enrich(torvyn.Processor):
     unit = "events"
 
-    def init(self, config: str) -> None:
-        options: dict[str, str] = json.loads(config)
-        self.field = options["field"]
-        self.table: dict[str, dict[str, Any]] = json.loads(Path(options["table"]).read_text())
+    def init(self, config: dict[str, str]) -> None:
+        self.field = config["field"]
+        self.table: dict[str, dict[str, Any]] = json.loads(Path(config["table"]).read_text())
 
     def process(self, element: torvyn.Element) -> torvyn.Output:
         event = json.loads(element.text)

@@ -1,6 +1,5 @@
 """Fills lines up to a width. Each input line produces none, one or many output lines."""
 
-import json
 from collections.abc import Iterator
 
 import torvyn
@@ -9,8 +8,8 @@ import torvyn
 class Reflow(torvyn.Processor):
     unit = "lines"
 
-    def init(self, config: str) -> None:
-        self.width: int = json.loads(config or "{}").get("width", 72)
+    def init(self, config: dict[str, int]) -> None:
+        self.width = config.get("width", 72)
         self.line = ""
 
     def process(self, element: torvyn.Element) -> Iterator[str]:

@@ -23,6 +23,7 @@ from torvyn.cli.target import (
     show_plan,
     target_with_ends,
 )
+from torvyn.concurrency.line_output import write_lines
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _run_announced(
     screen: Screen, plan: Plan, run: Callable[[], tuple[Outcome, str | None]]
 ) -> Outcome:
     """Prints the `[torvyn]` lines around a run. `run` also returns the side that was filtered."""
-    from torvyn.cli.summary import summary_line
+    from torvyn.cli.summary import hidden_output, summary_line
     from torvyn.observe.logs import show_logs
 
     with show_logs(
@@ -194,6 +195,10 @@ def _run_announced(
         screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
+        # With `-v` the log shows them.
+        hidden = [] if screen.verbose else hidden_output(plan, outcome.statistics)
+        if hidden:
+            screen.info(*hidden)
     return outcome
 
 
@@ -303,7 +308,8 @@ def _notice(screen: Screen, text: str) -> None:
     """Writes to stderr directly: the screen flushes stdout first, where a component may hang."""
     if not screen.is_quiet and not screen.is_json:
         with suppress(OSError, ValueError):
-            print(f"\n[torvyn] {text}", file=sys.stderr, flush=True)
+            write_lines(sys.stderr, f"\n[torvyn] {text}")
+            sys.stderr.flush()
 
 
 def _log(screen: Screen, event: str, message: str, **fields: str) -> None:

@@ -68,6 +68,9 @@ def _row(
     used = node["live_bytes"] + node["held_bytes"] + guest.get("memory_bytes", 0)
     cpu_ns = node["cpu_ns"]
     spent_ns = None if cpu_ns is None else cpu_ns - ((past["cpu_ns"] or 0) if past else 0)
+    if spent_ns is not None:
+        # An estimate; a node makes one call at a time.
+        spent_ns = min(spent_ns, round(elapsed_s * 1e9))
     return (
         node["name"],
         node["role"],

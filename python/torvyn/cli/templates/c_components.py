@@ -54,7 +54,7 @@ _SHOUT = _code("""
 """)
 
 _KEEP_SHORT = _code("""
-    /* Passes short elements; its config is the maximum length, one digit. */
+    /* Passes short elements; its config is the maximum length. */
     #define TORVYN_FILTER
     #include <torvyn.h>
 
@@ -63,7 +63,15 @@ _KEEP_SHORT = _code("""
     static uint64_t limit = 3;
 
     void torvyn_init(torvyn_bytes config) {
-        if (config.size) limit = (uint64_t)(config.data[0] - '0');
+        if (!config.size) return;
+        limit = 0;
+        for (size_t i = 0; i < config.size; i++) {
+            if (config.data[i] < '0' || config.data[i] > '9') {
+                torvyn_fail(TORVYN_FATAL, "the config must be a number");
+                return;
+            }
+            limit = limit * 10 + (uint64_t)(config.data[i] - '0');
+        }
     }
 
     bool torvyn_evaluate(const torvyn_element *element) { return torvyn_size(element) <= limit; }

@@ -37,6 +37,13 @@ SPEC = Spec(
     options=(
         Option("words", "words", (), "The words to match, in any case."),
         Option(
+            "allow_empty",
+            "boolean",
+            False,
+            "Accept an empty list, which lets everything pass. Without it, an empty list is an "
+            "error.",
+        ),
+        Option(
             "mode",
             "choice",
             "element",
@@ -74,6 +81,13 @@ _WHITE_SPACE: Final = (
 _LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
+def _require_words(options: dict[str, Any]) -> None:
+    """Raises for an empty list, which a slip can leave and which guards nothing."""
+    if not options["words"] and not options["allow_empty"]:
+        hint = "list the words, or write `allow_empty = true` to let everything pass"
+        raise wrong_config(SPEC, "`words` is empty", hint)
+
+
 class Blocklist(Guard):
     spec: ClassVar[Spec] = SPEC
 
@@ -82,6 +96,7 @@ class Blocklist(Guard):
 
     @classmethod
     def check_options(cls, options: dict[str, Any]) -> None:
+        _require_words(options)
         if options["mode"] == "stream":
             super().check_options(options)
             return
@@ -117,6 +132,7 @@ class Blocklist(Guard):
         return False
 
     def start(self, options: dict[str, Any]) -> None:
+        _require_words(options)
         if options["mode"] == "stream":
             return super().start(options)
         self._options, self._action, self._texts = options, options["action"], None

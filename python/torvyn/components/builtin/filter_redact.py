@@ -70,6 +70,8 @@ class Redact(Guard):
     spec: ClassVar[Spec] = SPEC
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
+        if not options["data"]:
+            raise wrong_config(SPEC, "`data` is empty", "omit it to redact all kinds of data")
         for kind in options["data"]:
             if kind not in DATA_KINDS:
                 known = ", ".join(f"`{known}`" for known in DATA_KINDS)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from torvyn.components.keys.key_reader import KeyFunction, key_reader
 from torvyn.components.keys.oldest_elements import OldestElements
 from torvyn.contract import Component, Element
+from torvyn.contract.config_kind import init_argument
 from torvyn.contract.inspection import defines, own_attribute, read_attribute
 from torvyn.contract.roles import METHODS, Emissions
 
@@ -90,7 +91,7 @@ class KeyedComponents:
         self._config, self._wall = config, wall_clock
         spare = self._spare if self._spare is not None else self._make()
         self._begin(spare)
-        spare.init(config)
+        spare.init(init_argument(spare, config))
         self._spare = spare
         self._slots.clear()
         self._timers.clear()
@@ -120,7 +121,7 @@ class KeyedComponents:
         else:
             component = self._make()
             self._begin(component)
-            component.init(self._config)
+            component.init(init_argument(component, self._config))
         component.key = key
         self._share_counts(component)
         slot = self._slots[key] = _Slot(component, getattr(component, self.method_name))

@@ -4,6 +4,7 @@ topology      the graph has no cycles, and every node is on a path from a source
 router_ports  every port of a router has an edge or is ignored explicitly
 requests      one `request` leads to one engine
 signatures    a component's methods fit its role
+config_kind   a config is text or a table, as its component takes
 carriers      what carries the edges of a flow
 segments      the segments that run in this process
 budgets       the limits of a flow as a whole

@@ -89,7 +89,7 @@ def _kind(key: Key) -> dict[str, Any]:
     if key.kind == "strings":
         return {"type": "array", "items": {"type": "string"}}
     if key.kind == "config":
-        return {"type": ["string", "object"]}
+        return {"type": ["string", "object", "array", "number", "boolean"]}
     if key.kind == "amounts":
         return {
             "type": "object",

@@ -179,7 +179,8 @@ NODE: Final = Table(
         Key(
             "config",
             "config",
-            "The component's config: a string, or a table that is passed as JSON.",
+            "The component's config: a string or a table, as it takes. For a built-in component, "
+            "also the value of its main option.",
             default="",
         ),
         size("max_memory", "Memory that it may use.", words="`max_memory_per_component`"),
@@ -232,7 +233,8 @@ NODE: Final = Table(
         Key(
             "unit",
             "string",
-            "The name of its outputs in summaries.",
+            "The name of its outputs in summaries. A component's name may say it, such as "
+            "`token-source`; a sink takes that of the aggregator before it.",
             default_doc="the component's, else `elements`",
         ),
         Key(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._native import NativeFlow
 from torvyn.components.connection import Connection
+from torvyn.components.text_guard import Guard
 from torvyn.contract.enums import CallOutcome, FlowState, Role
 from torvyn.contract.inspection import is_instance, own_attribute
 from torvyn.link.plan import EdgePlan, Plan
@@ -134,12 +135,17 @@ class RunStatistics:
         return cpu_ns, runner.throttle.delayed_s if runner.throttle else 0.0
 
     def _add_counts(self, raw: dict[str, Any]) -> None:
-        """Adds what components count themselves, in a dict that they set as `counts`."""
+        """Adds what components count themselves, in a dict that they set as `counts`, and what
+        guards removed: which of their matches did not leave is not known to the native core."""
         # Nodes that join the flow at this moment have counted nothing yet.
         for runner, counters in zip(self._runners, raw["nodes"], strict=False):
             counts = own_attribute(runner.component, "counts")
             if type(counts) is dict:
                 counters["counts"] = dict(counts)
+            component = runner.component
+            if is_instance(component, Guard) and component.removes_matches:
+                # A match that was all of an element has filtered that element.
+                counters["removed"] = max(counters["matches"] - counters["filtered"], 0)
 
     def finish(self, native: NativeFlow, state: FlowState | None) -> None:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from torvyn.concurrency.cpu_time import TimedCoroutine
 from torvyn.contract import Component
+from torvyn.contract.config_kind import init_argument
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
 from torvyn.reactor.runners.call_timer import CallTimer
@@ -69,7 +70,7 @@ class AsyncRunner(OffloadedRunner):
         self._waker = waker_of(self._loop)
         self._token = self._waker.register(self._on_work)
         self.port.notify(self._waker.waker, self._token)
-        await resolve(self.component.init(self.config))
+        await resolve(self.component.init(init_argument(self.component, self.config)))
         self._is_initialized = True
 
     def start(self) -> None:

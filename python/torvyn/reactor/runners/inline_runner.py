@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torvyn._native import NativeStage
 from torvyn.contract import Component, Context
+from torvyn.contract.config_kind import init_argument
 from torvyn.contract.inspection import read_attribute, set_context, set_node
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
@@ -49,7 +50,7 @@ class InlineRunner:
     async def init(self, driver: LifecycleDriver) -> None:
         try:
             with driver.call_limit(self, "init"):
-                result = self.component.init(self.config)
+                result = self.component.init(init_argument(self.component, self.config))
         except (StopIteration, GeneratorExit) as error:
             raise wrap_error(error) from error
         if result is not None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from torvyn._native import ManualClock, Waker
 from torvyn.contract import Component
+from torvyn.contract.config_kind import init_argument
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner, awaited_call_error
@@ -162,7 +163,7 @@ class SteppedRunner(OffloadedRunner):
         self._is_woken = True
 
     async def init(self, driver: LifecycleDriver) -> None:
-        _run(self.component.init(self.config))
+        _run(self.component.init(init_argument(self.component, self.config)))
         self._is_initialized = True
 
     def start(self) -> None:

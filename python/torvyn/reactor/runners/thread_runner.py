@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from torvyn.concurrency.cpu_time import ThreadCpuTime
 from torvyn.contract import Component
+from torvyn.contract.config_kind import init_argument
 from torvyn.contract.inspection import class_name, read_attribute
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
@@ -101,7 +102,7 @@ class ThreadRunner(OffloadedRunner):
 
     def _work(self) -> None:
         try:
-            self.component.init(self.config)
+            self.component.init(init_argument(self.component, self.config))
         except BaseException as error:
             self._init_result.set_exception(wrap_error(error))
             self._teardown_result.set_result(None)

@@ -1,4 +1,4 @@
-"""Reads class, role, unit and ports from a component's Python file, without running it."""
+"""Reads class, role, unit, config and ports from a component's Python file, without running it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from torvyn.contract.enums import ConfigKind
 from torvyn.contract.roles import BATCH_METHODS, METHODS, ROLES
 from torvyn.errors import ContractError, Location
 from torvyn.sandbox.build.project import GuestProject, display_path
@@ -24,6 +25,8 @@ class ClassSource:
     role: str
     unit: str | None
     ports: tuple[str, ...]
+    config_kind: str
+    """As `torvyn.contract.config_kind` reads it from a class."""
     has_state: bool = False
     """Whether it defines `snapshot` and `restore`."""
 
@@ -49,6 +52,7 @@ def read_class(guest: GuestProject) -> ClassSource:
         roles[name],
         unit if isinstance(unit, str) else None,
         tuple(ports) if isinstance(ports, (tuple, list)) else (),
+        _config_kind(family, classes),
         {"snapshot", "restore"} <= _defined(family),
     )
 
@@ -164,6 +168,54 @@ def _may_have(family: list[ast.ClassDef], method: str) -> bool:
 def _called_methods(role: str) -> Iterator[str]:
     yield from (METHODS[role], BATCH_METHODS.get(role, ""), "snapshot", "restore")
     yield from ("init", "teardown", "flush", "complete", "__aiter__")
+
+
+def _config_kind(family: list[ast.ClassDef], classes: dict[str, ast.ClassDef]) -> str:
+    """The kind that the class declares, or that of the parameter of its `init`."""
+    declared = _literal(family, "config_kind")
+    if isinstance(declared, str):
+        return declared
+    functions = (node for cls in family for node in cls.body if isinstance(node, ast.FunctionDef))
+    init = next((node for node in functions if node.name == "init"), None)
+    if init is None:
+        return ConfigKind.EITHER if _may_have(family, "init") else ConfigKind.NONE
+    parameters = [*init.args.posonlyargs, *init.args.args]
+    annotation = parameters[-1].annotation if parameters else None
+    kinds = {_kind_of_type(each, classes) for each in _members(annotation)}
+    return kinds.pop() if len(kinds) == 1 else ConfigKind.EITHER
+
+
+def _members(annotation: ast.expr | None) -> Iterator[ast.expr | None]:
+    """The members of a union, without None; any other type by itself."""
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        yield from _members(annotation.left)
+        yield from _members(annotation.right)
+    elif isinstance(annotation, ast.Subscript) and _last_name(annotation.value) in _UNIONS:
+        inner = annotation.slice
+        for part in inner.elts if isinstance(inner, ast.Tuple) else [inner]:
+            yield from _members(part)
+    elif isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        yield from _members(ast.parse(annotation.value, mode="eval").body)
+    elif not isinstance(annotation, ast.Constant):
+        yield annotation
+
+
+_UNIONS: Final = ("Optional", "Union")
+_MAPPINGS: Final = ("dict", "Dict", "Mapping", "MutableMapping")
+
+
+def _kind_of_type(annotation: ast.expr | None, classes: dict[str, ast.ClassDef]) -> str:
+    outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    name = _last_name(outer)
+    if name == "str":
+        return ConfigKind.TEXT
+    bases = map(_last_name, classes[name].bases) if name in classes else ()
+    is_table = name in _MAPPINGS or "TypedDict" in bases
+    return ConfigKind.TABLE if is_table else ConfigKind.EITHER
+
+
+def _last_name(expression: ast.expr | None) -> str:
+    return str(getattr(expression, "attr", getattr(expression, "id", "")))
 
 
 def _literal(family: list[ast.ClassDef], name: str) -> Any:

@@ -94,7 +94,8 @@ def build_component(guest: GuestProject) -> ComponentBinary:
         _stage(guest, source, root / "app")
         write_contracts(root / "wit", [source.role], _optional(source))
         component = componentize(guest, root)
-    for name, text in (("unit", source.unit), ("ports", ",".join(source.ports))):
+    notes = {"unit": source.unit, "config": source.config_kind, "ports": ",".join(source.ports)}
+    for name, text in notes.items():
         if text:
             component = _native.WasmTools.annotate(component, name, text)
     return ComponentBinary(component, WORLDS[source.role][0])

@@ -1,7 +1,7 @@
 """Guests in Rust: `cargo` compiles a crate, and this module encodes the result as a component.
 
 The crate generates its bindings with `wit-bindgen`. `[package.metadata.torvyn]` in `Cargo.toml` may
-define the `unit` of its outputs and, for a router, its `ports`.
+define the `unit` of its outputs, the `config` that it takes and, for a router, its `ports`.
 """
 
 from __future__ import annotations
@@ -189,6 +189,8 @@ def _notes(guest: GuestProject) -> Iterator[tuple[str, str]]:
         notes = tomllib.load(file).get("package", {}).get("metadata", {}).get("torvyn", {})
     if notes.get("unit"):
         yield "unit", str(notes["unit"])
+    if notes.get("config"):
+        yield "config", str(notes["config"])
     if notes.get("ports"):
         yield "ports", ",".join(str(port) for port in notes["ports"])
 

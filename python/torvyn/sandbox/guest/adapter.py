@@ -16,6 +16,7 @@ from wit_world.imports import details, types  # type: ignore[import-not-found]
 from torvyn import errors
 from torvyn.contract import Batch, Signal
 from torvyn.contract.batch_methods import batch_method_of, has_single_method
+from torvyn.contract.config_kind import init_argument
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
 from torvyn.contract.json_payload import JSON, json_text
 from torvyn.sandbox.guest import deep_json
@@ -109,8 +110,16 @@ def start(config: str) -> None:
     global component
     # Send each complete line at once, as in-process.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    _send_logs()
     component = component_class()
-    component.init(config)
+    component.init(init_argument(component, config))
+
+
+def _send_logs() -> None:
+    """Sends what the component logs, from the level info on, where it prints its errors."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logging.basicConfig(format="%(message)s", level=logging.INFO, force=True)
 
 
 def stop() -> None:

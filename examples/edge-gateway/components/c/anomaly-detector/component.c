@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 TORVYN_UNIT("readings");
+TORVYN_CONFIG("table");
 
 #define MAX_CHANNELS 32
 

@@ -3,6 +3,7 @@
 #include <torvyn.h>
 
 TORVYN_UNIT("readings");
+TORVYN_CONFIG("table");
 
 static torvyn_text fields, enriched;
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 TORVYN_UNIT("windows");
+TORVYN_CONFIG("table");
 
 #define MAX_CHANNELS 32
 

@@ -15,12 +15,11 @@ import torvyn
 class AnomalyDetector(torvyn.Processor):
     unit = "readings"
 
-    def init(self, config: str) -> None:
-        options: dict[str, float] = json.loads(config or "{}")
-        self.alpha = options.get("alpha", 0.03)
-        self.clip = options.get("clip", 3.0)
-        self.noise = options.get("resolution", 1.0) ** 2
-        self.threshold = options.get("threshold", 15.0)
+    def init(self, config: dict[str, float]) -> None:
+        self.alpha = config.get("alpha", 0.03)
+        self.clip = config.get("clip", 3.0)
+        self.noise = config.get("resolution", 1.0) ** 2
+        self.threshold = config.get("threshold", 15.0)
         self.mean: list[float] = []
         self.variance: list[float] = []
 

@@ -15,8 +15,8 @@ ORIGIN = ("device", "site", "unit")
 class LocalAggregator(torvyn.Aggregator):
     unit = "windows"
 
-    def init(self, config: str) -> None:
-        self.window: int = json.loads(config or "{}").get("window", 100)
+    def init(self, config: dict[str, int]) -> None:
+        self.window = config.get("window", 100)
         self.readings: list[dict[str, Any]] = []
 
     def ingest(self, element: torvyn.Element) -> torvyn.Output | None:

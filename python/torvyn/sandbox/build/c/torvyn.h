@@ -86,9 +86,11 @@ torvyn_bytes torvyn_snapshot(void);
 void torvyn_restore(torvyn_bytes state);
 
 /* Metadata, outside of functions, at most once each: the plural noun for the outputs in summaries (for a sink, for its
- * inputs), and the ports of a router, separated by commas. */
+ * inputs), the ports of a router, separated by commas, and the config that it takes: "text", which is the default,
+ * "table", "either" or "none". A table is JSON text. */
 #define TORVYN_UNIT(text) TORVYN__NOTE(unit, text)
 #define TORVYN_PORTS(text) TORVYN__NOTE(ports, text)
+#define TORVYN_CONFIG(text) TORVYN__NOTE(config, text)
 
 /* Functions that a component can call. */
 
