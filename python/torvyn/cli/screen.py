@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
@@ -42,6 +43,8 @@ class Screen:
         self.verbose = verbose
         self.secrets: frozenset[str] = frozenset()
         self._color = color
+        self._flow: str | None = None
+        self._prefix = ""
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Screen:
@@ -51,6 +54,13 @@ class Screen:
         )
         verbose = any(argument in ("-v", "--verbose") for argument in arguments)
         return cls("json" if wants_json else "human", verbose=int(verbose))
+
+    def of_flow(self, name: str, prefix: str) -> Screen:
+        """The screen for the messages of one of several flows: each line has the prefix, and there
+        are no empty ones."""
+        screen = copy(self)
+        screen._flow, screen._prefix = name, prefix
+        return screen
 
     @property
     def log_level(self) -> int:
@@ -126,6 +136,7 @@ class Screen:
             problems = [diagnostic.to_dict() for diagnostic in diagnostics]
             fields = {
                 "schema_version": SCHEMA_VERSION,
+                **({} if self._flow is None else {"flow": self._flow}),
                 "exit_code": exit_code,
                 "problems": problems,
             }
@@ -174,6 +185,9 @@ class Screen:
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:
             return
+        if self._prefix and stream is sys.stderr and not self.is_json:
+            lines = text.rstrip("\n").split("\n")
+            text = "".join(f"{self._prefix}{line}".rstrip() + "\n" for line in lines if line)
         flush_stdout()
         # A message that cannot be written is dropped: work does not stop because stderr is closed.
         with output_errors() if stream is sys.stdout else suppress(Exception):

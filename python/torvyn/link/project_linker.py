@@ -7,7 +7,7 @@ the settings, the overrides and the flows, so that one error reports all of them
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -77,6 +77,18 @@ class ProjectLinker:
         self.raise_problems()
         assert plan is not None
         return plan
+
+    def plans_of(self, names: Sequence[str] | None) -> tuple[Plan, ...]:
+        """The Plans of flows that run in one process; of all flows if `names` is None. One error
+        reports the problems of all."""
+        names = [*self.manifest.flows] if names is None else names
+        if len(names) < 2:
+            return (self.plan(names[0] if names else None),)
+        self.overrides = replace(self.overrides, flows=tuple(names))
+        self.overrides.check_flows(self.problems)
+        plans = [self._link(flow) for flow in map(self._flow, names) if flow is not None]
+        self.raise_problems()
+        return tuple(plan for plan in plans if plan is not None)
 
     def plans(self, required: Collection[str]) -> dict[str, Plan]:
         """The Plans of all flows without problems, by name. A problem of a flow that is not

@@ -76,12 +76,12 @@ def _is_wanted(screen: Screen) -> bool:
 
 def _find(target: str | None) -> tuple[Path, str]:
     """The control socket of the flow that is meant, and its name."""
-    from torvyn.cli.supervision.running_flows import control_socket_of, running_flows
+    from torvyn.cli.supervision.running_flows import flows_and_sockets
 
-    found = running_flows()
-    names = ", ".join(f"{each['flow']} ({each['pid']})" for each in found)
+    found = flows_and_sockets()
+    names = ", ".join(f"{each['flow']} ({each['pid']})" for each, _ in found)
     if target is not None:
-        found = [each for each in found if target in (each["flow"], str(each["pid"]))]
+        found = [each for each in found if target in (each[0]["flow"], str(each[0]["pid"]))]
     hint = f"the running flows are {names}" if names else "start one with `torvyn run`"
     if not found:
         which = f"`{target}`" if target else "of yours"
@@ -90,7 +90,8 @@ def _find(target: str | None) -> tuple[Path, str]:
         which = f"are named `{target}`" if target else "are running"
         message = f"{len(found)} flows {which}; say which one"
         raise UsageError("cli.flow-unknown", message, hint=f"give its process: {names}")
-    return control_socket_of(found[0]["pid"]), found[0]["flow"]
+    [(document, path)] = found
+    return path, document["flow"]
 
 
 def _ask(path: Path, name: str, **fields: Any) -> dict[str, Any]:
