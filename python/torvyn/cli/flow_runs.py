@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.cli")
 
-_FILTERED: Final = {
+FILTERED: Final = {
     "prompt": "A guard blocked the prompt; the engine did not receive it (content_filter).",
     "completion": "A guard ended the answer (content_filter).",
 }
@@ -249,7 +249,7 @@ def show_end(screen: Screen, plan: Plan, outcome: Outcome, filtered: str | None 
     if outcome.state != "unread":
         screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
         if filtered is not None:
-            screen.info(f"[torvyn] {_FILTERED[filtered]}")
+            screen.info(f"[torvyn] {FILTERED[filtered]}")
 
 
 def notice(screen: Screen, text: str) -> None:
