@@ -39,7 +39,9 @@ def main() -> None:
     from torvyn.cli.app import run
     from torvyn.cli.process_exit import exit_with
     from torvyn.cli.screen import settle_streams
+    from torvyn.concurrency import line_output
 
+    line_output.install()
     code = run(sys.argv[1:])
     settle_streams()
     exit_with(code)

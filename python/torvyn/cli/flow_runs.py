@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from torvyn.cli.foreground_run import Foreground, ForegroundRun, Outcome
+from torvyn.concurrency.line_output import write_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,7 +257,8 @@ def notice(screen: Screen, text: str) -> None:
     """Writes to stderr directly: the screen flushes stdout first, where a component may hang."""
     if not screen.is_quiet and not screen.is_json:
         with suppress(OSError, ValueError):
-            print(f"\n[torvyn] {text}", file=sys.stderr, flush=True)
+            write_lines(sys.stderr, f"\n[torvyn] {text}")
+            sys.stderr.flush()
 
 
 def _filtered_side(flow: Flow) -> str | None:

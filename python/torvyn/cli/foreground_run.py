@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from torvyn.cli.failures import output_was_closed
 from torvyn.cli.process_exit import leave_thread_behind
-from torvyn.cli.screen import flush_stdout
+from torvyn.cli.screen import end_output
 from torvyn.concurrency.signals import SignalWaiter
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import Internal
@@ -190,7 +190,7 @@ class ForegroundRun:
                 on_end=self._signals.wake,
             )
             # A closed pipe must be noticed before the summary is printed.
-            flush_stdout()
+            end_output()
         except Exception as raised:
             self._error = raised
         except BaseException as raised:

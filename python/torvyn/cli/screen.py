@@ -17,6 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
+from torvyn.concurrency.line_output import finish, write_text
 from torvyn.errors import Diagnostic, FlowError, TorvynError
 from torvyn.text.control_characters import escape_controls
 from torvyn.text.redaction import redact
@@ -191,11 +192,7 @@ class Screen:
         flush_stdout()
         # A message that cannot be written is dropped: work does not stop because stderr is closed.
         with output_errors() if stream is sys.stdout else suppress(Exception):
-            try:
-                stream.write(text)
-            except UnicodeEncodeError:
-                encoding = stream.encoding
-                stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            write_text(stream, text)
             stream.flush()
 
 
@@ -226,6 +223,16 @@ def flush_stdout() -> None:
         return
     with output_errors():
         sys.stdout.flush()
+
+
+def end_output() -> None:
+    """Also writes what components have begun to print and will not end."""
+    if is_usable(sys.stdout):
+        with output_errors():
+            finish(sys.stdout)
+    if is_usable(sys.stderr):
+        with suppress(Exception):
+            finish(sys.stderr)
 
 
 def is_usable(stream: TextIO | None) -> bool:

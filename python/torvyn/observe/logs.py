@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import IO, Any, Final
 
+from torvyn.concurrency.line_output import write_lines
 from torvyn.text.control_characters import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
 from torvyn.text.redaction import REDACTED, redact
 
@@ -153,7 +154,13 @@ class _StderrHandler(logging.StreamHandler[IO[str]]):
         except (OSError, ValueError, AttributeError):
             # The component that prints to a closed standard output gets the error.
             pass
-        super().emit(record)
+        try:
+            write_lines(self.stream, self.format(record))
+            self.flush()
+        except RecursionError:
+            raise
+        except Exception:
+            self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Drops records that cannot be written: standard error may be closed."""

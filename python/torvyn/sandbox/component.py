@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn import _native
 from torvyn._native import NativeError, NativeStage
+from torvyn.concurrency.line_output import line_prefix, write_lines
 from torvyn.contract import ROLES, Component, Context
 from torvyn.errors import (
     ComponentError,
@@ -139,7 +140,7 @@ class GuestComponent(Component):
 
     def printer(self, node: str) -> Callable[[str, str, bool], None]:
         """Receives each line that the guest prints. It must not refer to the component."""
-        return partial(_print, node)
+        return partial(_print, node, line_prefix.get())
 
     def stage(self, ports: tuple[str, ...], context: Context) -> NativeStage:
         """The native stage of the guest."""
@@ -228,16 +229,15 @@ def _log_denied(node: str, denied: Mapping[str, int]) -> None:
         logger.log(level, "node `%s` was denied: %s", node, counts, extra=extra)
 
 
-def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
+def _print(node: str, prefix: str, channel: str, text: str, is_granted: bool) -> None:
     """Prints a guest's line to the host's own stream if granted, otherwise to the log.
 
     For a terminal, control characters are escaped.
     """
     if is_granted:
         stream = sys.stdout if channel == "stdout" else sys.stderr
-        print(
-            escape_controls(text) if stream is not None and stream.isatty() else text, file=stream
-        )
+        is_terminal = stream is not None and stream.isatty()
+        write_lines(stream, escape_controls(text) if is_terminal else text, prefix)
     else:
         line = text.translate(_LOG_ESCAPES)
         logger.info("%s: %s", node, line, extra={"node": node, "event": f"guest.{channel}"})
