@@ -157,7 +157,7 @@ class _FlowRun:
         if self._supervisor is not None:
             started = partial(self._supervisor.started, self.flow, check)
         return self._foreground.prepare(
-            self.flow, is_shared=self.number is not None, on_start=started, on_end=self._ended
+            self.flow, prefix=self.screen.prefix, on_start=started, on_end=self._ended
         )
 
     def _ended(self, run: ForegroundRun) -> ForegroundRun | None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Self
 from torvyn.cli.failures import output_was_closed
 from torvyn.cli.process_exit import leave_thread_behind
 from torvyn.cli.screen import end_output
+from torvyn.concurrency.line_output import line_prefix
 from torvyn.concurrency.signals import SignalWaiter
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import Internal
@@ -98,12 +99,13 @@ class Foreground:
         self,
         flow: Flow,
         *,
-        is_shared: bool = False,
+        prefix: str | None = None,
         on_start: Callable[[], None] | None = None,
         on_end: OnEnd = lambda run: None,
     ) -> ForegroundRun:
-        """The run of a flow, for `run`. `is_shared`: it shares the workers with other flows."""
-        return ForegroundRun(flow, self._signals, is_shared, on_start, on_end)
+        """The run of a flow, for `run`. With a `prefix` of its lines, it shares the workers with
+        other flows."""
+        return ForegroundRun(flow, self._signals, prefix, on_start, on_end)
 
     def run(self, runs: Iterable[ForegroundRun]) -> None:
         """Runs flows until all have ended, or their threads are abandoned."""
@@ -161,7 +163,7 @@ class ForegroundRun:
         self,
         flow: Flow,
         signals: SignalWaiter,
-        is_shared: bool,
+        prefix: str | None,
         on_start: Callable[[], None] | None,
         on_end: OnEnd,
     ) -> None:
@@ -171,7 +173,8 @@ class ForegroundRun:
         self.due_s: float | None = None
         """When the run is given up, unless it ends before."""
         self._signals = signals
-        self._is_shared = is_shared
+        self._is_shared = prefix is not None
+        self._line_prefix = prefix or ""
         self._on_start = on_start
         self._error: BaseException | None = None
         self._has_given_up = False
@@ -182,6 +185,7 @@ class ForegroundRun:
         self._thread.start()
 
     def _run(self) -> None:
+        line_prefix.set(self._line_prefix)
         try:
             self.flow._run(
                 is_abandonable=True,

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
-from torvyn.concurrency.line_output import finish, write_text
+from torvyn.concurrency.line_output import finish, write_lines, write_text
 from torvyn.errors import Diagnostic, FlowError, TorvynError
 from torvyn.text.control_characters import escape_controls
 from torvyn.text.redaction import redact
@@ -45,7 +45,8 @@ class Screen:
         self.secrets: frozenset[str] = frozenset()
         self._color = color
         self._flow: str | None = None
-        self._prefix = ""
+        self.prefix: str | None = None
+        """The text before each line of a flow that is not alone."""
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Screen:
@@ -60,7 +61,7 @@ class Screen:
         """The screen for the messages of one of several flows: each line has the prefix, and there
         are no empty ones."""
         screen = copy(self)
-        screen._flow, screen._prefix = name, prefix
+        screen._flow, screen.prefix = name, prefix
         return screen
 
     @property
@@ -186,13 +187,15 @@ class Screen:
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:
             return
-        if self._prefix and stream is sys.stderr and not self.is_json:
-            lines = text.rstrip("\n").split("\n")
-            text = "".join(f"{self._prefix}{line}".rstrip() + "\n" for line in lines if line)
         flush_stdout()
         # A message that cannot be written is dropped: work does not stop because stderr is closed.
         with output_errors() if stream is sys.stdout else suppress(Exception):
-            write_text(stream, text)
+            if self.prefix is not None and stream is sys.stderr and not self.is_json:
+                lines = [line for line in text.split("\n") if line]
+                if lines:
+                    write_lines(stream, "\n".join(lines), self.prefix)
+            else:
+                write_text(stream, text)
             stream.flush()
 
 
