@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from torvyn.cli.screen import Screen
     from torvyn.cli.supervision.exchanger import LinkProject
+    from torvyn.cli.supervision.reloader import Reloader
     from torvyn.cli.supervision.supervisor import Supervisor
     from torvyn.link.plan import Plan
     from torvyn.reactor import Flow
@@ -108,7 +109,7 @@ class _FlowRun:
         foreground: Foreground,
         supervisor: Supervisor | None,
     ) -> None:
-        from torvyn.cli.supervision.reloader import Reloader
+        from torvyn.cli.supervision.reloader import Reloader as NewReloader
         from torvyn.reactor import Flow as NewFlow
 
         self.screen = screen
@@ -120,7 +121,7 @@ class _FlowRun:
             self.flow.limit(request.limit)
         self._foreground = foreground
         self._supervisor = supervisor
-        self._reloader = None if request.link is None else Reloader(self.flow, request.link)
+        self._reloader = None if request.link is None else NewReloader(self.flow, request.link)
         self._exchange = request.exchange
         self._sockets = ExitStack()
         self._version = ExitStack()

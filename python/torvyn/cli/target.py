@@ -42,7 +42,7 @@ def set_option(function: Function) -> Function:
 
 def flow_options(function: Function) -> Function:
     """The arguments of every command that works on one flow."""
-    return _flow_options(function, "[flow.NAME]")
+    return _flow_options(function, is_several=False)
 
 
 def flows_options(function: Function) -> Function:
@@ -50,10 +50,12 @@ def flows_options(function: Function) -> Function:
     function = click.option(
         "--all", "is_all", is_flag=True, help="All flows of the manifest, in one process."
     )(function)
-    return _flow_options(function, "[flow.NAME]...")
+    return _flow_options(function, is_several=True)
 
 
-def _flow_options(function: Function, metavar: str) -> Function:
+def _flow_options(function: Function, *, is_several: bool) -> Function:
+    several = "With several flows, FLOW.NODE.KEY=VALUE. " if is_several else ""
+    metavar = "[flow.NAME]..." if is_several else "[flow.NAME]"
     options = (
         click.argument("flows", nargs=-1, metavar=metavar),
         click.option(
@@ -68,10 +70,8 @@ def _flow_options(function: Function, metavar: str) -> Function:
             "overrides",
             multiple=True,
             metavar="NODE.KEY=VALUE",
-            help="Override an option of a node; `NODE=TEXT` replaces its whole config. With several "
-            "flows, FLOW.NODE.KEY=VALUE. Repeatable."
-            if metavar.endswith("...")
-            else "Override an option of a node; `NODE=TEXT` replaces its whole config. Repeatable.",
+            help="Override an option of a node; `NODE=TEXT` replaces its whole config. "
+            f"{several}Repeatable.",
         ),
         set_option,
     )

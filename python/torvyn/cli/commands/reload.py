@@ -34,11 +34,11 @@ def command(
     """Bring a running flow up to date with its files.
 
     Reads the manifest and the components of a flow that `torvyn run` runs, or of all flows of a
-    process, shows what has changed,
-    and exchanges the components of these nodes between two elements: nothing is lost or repeated,
-    and the flow goes on. A component that fails after that is exchanged for the old one again.
-    If the graph of a flow with `disk` edges or checkpoints has changed, only the segments that it
-    concerns are exchanged. Other flows with a new graph need a restart.
+    process, shows what has changed, and exchanges the components of these nodes between two
+    elements: nothing is lost or repeated, and the flow goes on. A component that fails after that
+    is exchanged for the old one again. If the graph of a flow with `disk` edges or checkpoints has
+    changed, only the segments that it concerns are exchanged. Other flows with a new graph need a
+    restart.
     """
     found = _find(target)
     request = _Request(dry_run, yes, discard_state)
