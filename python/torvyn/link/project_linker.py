@@ -21,6 +21,7 @@ from torvyn.errors import (
     TorvynError,
 )
 from torvyn.link.checks.grants import check_grant_names
+from torvyn.link.checks.priorities import check_priorities
 from torvyn.link.checks.segments import select_segments
 from torvyn.link.component_loader import Library
 from torvyn.link.flow_linker import FlowLinker
@@ -104,6 +105,7 @@ class ProjectLinker:
         """Every problem of the file, its flows and its components; warnings last."""
         self.plans(self.manifest.flows)
         self._check_unused_components()
+        check_priorities(self.manifest, self.problems)
         self._check_file(warns=True)
         folder = Path(self.manifest.file).parent
         paths = (folder / record.path for record in self.manifest.components if record.path)

@@ -135,7 +135,7 @@ def command(
         return _run_on(screen, on, target, ends, is_fresh=fresh, has_statistics=stats)
     ends |= {"segments": segments, "replica": replica, "run": run_name}
     plans = show_plans(screen, target.plans(screen, **ends))
-    screen.warn(memory_warnings(*plans))
+    screen.warn(memory_warnings(plans))
     is_supervised = wait_for_start(max(map(stop_limit_s, plans)))
     requests = [
         RunRequest(plan, limit, fresh, *_relinks(target, ends, plan, plans, is_supervised))
