@@ -183,8 +183,11 @@ class Target:
         for reference in [each for each in flows if each.startswith("oci:")]:
             artifact = _only_artifact(reference, artifact)
         names = [each.removeprefix("flow.") for each in flows if not each.startswith("oci:")]
-        if flow_name is not None and names != [flow_name]:
-            names.append(flow_name)
+        if flow_name is not None and names and names != [flow_name]:
+            message = f"you named two flows, `{names[0]}` and `{flow_name}`"
+            hint = "name the flow once, as `flow.NAME` or with `--flow NAME`"
+            raise UsageError("cli.bad-usage", message, hint=hint)
+        names = [flow_name] if flow_name is not None else names
         _check_names(names, is_all)
         return cls(
             manifest_path(manifest),

@@ -236,7 +236,8 @@ def write_lines(stream: TextIO | None, text: str, prefix: str = "") -> None:
     if isinstance(output, LineOutput):
         output.write_lines(_encode(f"{text}\n", stream), prefix)
     else:
-        write_text(stream, f"{prefix}{text}\n")
+        lines = text.replace("\n", f"\n{prefix}")
+        write_text(stream, f"{prefix}{lines}\n")
 
 
 def write_text(stream: TextIO, text: str) -> None:

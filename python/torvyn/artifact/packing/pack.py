@@ -93,11 +93,8 @@ def pack(manifest: Manifest, options: PackOptions) -> Packed:
         check_compiler(target)
     project = ProjectFiles.of(manifest, options.include)
     old = Lock.read(project.folder)
-    with (
-        tempfile.TemporaryDirectory(prefix="torvyn-wheels-") as room,
-        _staging(options.output) as staging,
-    ):
-        wheels = _wheels(project, options, old, Path(room))
+    with _staging(options.output) as staging:
+        wheels = _wheels(project, options, old, staging.folder / "wheels")
         pulled, artifacts = _pulled(manifest, options, old)
         lock = Lock(
             tuple(component.lock(project.folder) for component in project.components),
@@ -148,6 +145,7 @@ def _wheels(
     if not options.has_wheels:
         return {}
     folder = project.folder
+    room.mkdir()
     homes = [folder / each.record.path for each in project.components if each.wasm is None]
     files = requirement_files(folder, homes)
     pins = None if options.updates_lock else lock
