@@ -75,7 +75,7 @@ def install(
     settings: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Install a flow as a service and start it; or several, in one process.
+    """Install a flow, or several, as a service and start it.
 
     Installing again replaces the unit and restarts the service. The flow is linked first: one that
     cannot run is not installed. A relative path in the manifest is relative to its folder. If one
