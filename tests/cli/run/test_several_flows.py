@@ -8,14 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
-from collections.abc import Callable, Mapping
-from itertools import pairwise
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import pytest
-from transcript import HEAD, Cli, Transcript
+from transcript import Cli, Transcript
 
 from torvyn.concurrency.line_output import line_stream
 
@@ -64,6 +63,11 @@ _streams: list[TextIO] = []
 
 
 @pytest.fixture
+def flows(flows: Flows) -> Flows:
+    return partial(flows, parts=PARTS)
+
+
+@pytest.fixture
 def cli(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """With the streams of whole lines that the command has in a process of its own."""
 
@@ -75,31 +79,6 @@ def cli(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
             return cli(*arguments, cwd=cwd)
 
     return call
-
-
-@pytest.fixture
-def flows(tmp_path: Path) -> Flows:
-    """Writes a project with several flows, each a chain of nodes: `flows(a={...}, b={...})`."""
-
-    def write(
-        parts: Mapping[str, str] = PARTS, extra: str = "", **chains: Mapping[str, str]
-    ) -> Path:
-        text = HEAD
-        for name, source in parts.items():
-            (tmp_path / name).mkdir()
-            code = "import torvyn\n" + textwrap.dedent(source)
-            (tmp_path / name / "component.py").write_text(code)
-            text += f'[[component]]\nname = "{name}"\npath = "{name}"\n'
-        for flow, nodes in chains.items():
-            for name, keys in nodes.items():
-                head = f"[flow.{flow}]" if name == "" else f"[flow.{flow}.nodes.{name}]"
-                text += f"{head}\n{keys}\n"
-            for source, target in pairwise(name for name in nodes if name):
-                text += f'[[flow.{flow}.edges]]\nfrom = "{source}"\nto = "{target}"\n'
-        (tmp_path / "Torvyn.toml").write_text(text + extra)
-        return tmp_path
-
-    return write
 
 
 def telling(*words: str, sink: str = "teller") -> dict[str, str]:
@@ -189,7 +168,7 @@ def test_wherever_a_component_prints_its_lines_are_whole_and_have_the_name(
         }
         for name in ("a", "b", "c")
     }
-    folder = flows(parts, **chains)
+    folder = flows(parts=parts, **chains)
 
     done = cli("run", "--all", cwd=folder)
 
@@ -211,7 +190,7 @@ def test_what_guests_print_has_the_name_of_their_flow(cli: Cli, flows: Flows) ->
         '[[component]]\nname = "printer"\npath = "printer.wasm"\n'
         '[security.grants.printer]\ncapabilities = ["stdio:stdout"]\n'
     )
-    folder = flows({}, extra, left=chain, right=chain)
+    folder = flows(extra=extra, left=chain, right=chain)
     shutil.copy(GUEST, folder)
 
     done = cli("run", "--all", cwd=folder)
@@ -243,7 +222,7 @@ def test_a_flow_that_cannot_start_does_not_end_the_others(cli: Cli, flows: Flows
     parts = {**PARTS, "late": "class Late(torvyn.Source):\n    def init(self, config): 1 / 0\n"}
     parts["late"] += "    def pull(self): return None\n"
     late = {"source": "component = 'late'", "sink": "component = 'null'"}
-    folder = flows(parts, good=telling("one"), late=late)
+    folder = flows(parts=parts, good=telling("one"), late=late)
 
     done = cli("run", "--all", cwd=folder)
 
@@ -290,7 +269,7 @@ STUCK = """
 def test_a_second_signal_cancels_and_a_flow_that_hangs_does_not_keep_the_process(
     start: Start, flows: Flows
 ) -> None:
-    folder = flows({"endless": STUCK}, a=ENDLESS, b=ENDLESS)
+    folder = flows(parts={"endless": STUCK}, a=ENDLESS, b=ENDLESS)
     process = start("run", "--all", "--set", "runtime.drain_timeout=60s", cwd=folder)
     begun(process, 2)
 
@@ -409,6 +388,42 @@ def test_one_error_reports_the_problems_of_all_flows(cli: Cli, flows: Flows) -> 
     assert done.err.count("error[link.flow-unknown]: unknown flow `d`") == 1
 
 
+# Artifacts
+
+
+@pytest.fixture
+def artifact(cli: Cli, flows: Flows) -> Path:
+    """The folder of a project that is packed in `dist`."""
+    folder = flows(a=telling("one"), b=telling("two"))
+    assert cli("pack", "-q", cwd=folder).code == 0
+    return folder
+
+
+@pytest.mark.parametrize("names", [("oci:dist", "flow.b"), ("b", "oci:dist"), ("oci:dist", "b")])
+def test_a_flow_of_an_artifact_is_named_as_one_of_a_manifest(
+    cli: Cli, artifact: Path, names: tuple[str, str]
+) -> None:
+    done = cli("run", *names, cwd=artifact)
+
+    assert done == cli("run", "flow.b", cwd=artifact)
+    assert done.out == "got two\ncomplete\n"
+
+
+@pytest.mark.parametrize("names", [("oci:dist", "--all"), ("oci:dist", "a", "b")])
+def test_several_flows_of_an_artifact_run_in_one_process(
+    cli: Cli, artifact: Path, names: tuple[str, ...]
+) -> None:
+    done = cli("run", *names, cwd=artifact)
+
+    assert lines_of(done.out, "a") == ["got one", "complete"]
+    assert lines_of(done.out, "b") == ["got two", "complete"]
+
+
+def test_other_commands_take_a_flow_of_an_artifact_too(cli: Cli, artifact: Path) -> None:
+    assert cli("link", "oci:dist", "flow.b", cwd=artifact).out.startswith("flow b, ")
+    assert cli("trace", "-q", "oci:dist", "flow.b", cwd=artifact).code == 0
+
+
 # Durable flows
 
 NUMBERS = """
@@ -442,7 +457,7 @@ def test_durable_flows_save_their_states_and_go_on(start: Start, flows: Flows) -
         "source": "component = 'numbers'",
         "sink": "component = 'teller'",
     }
-    folder = flows({"numbers": NUMBERS, "teller": TELLER}, a=chain, b=chain)
+    folder = flows(parts={"numbers": NUMBERS, "teller": TELLER}, a=chain, b=chain)
 
     def run(*arguments: str) -> str:
         process = start("run", "--all", *arguments, cwd=folder)
@@ -470,7 +485,7 @@ def test_durable_flows_save_their_states_and_go_on(start: Start, flows: Flows) -
 def test_a_critical_flow_gets_four_times_the_elements_of_a_normal_one(
     start: Start, flows: Flows
 ) -> None:
-    folder = flows({}, urgent={"": 'priority = "critical"', **NATIVE}, bulk=NATIVE)
+    folder = flows(urgent={"": 'priority = "critical"', **NATIVE}, bulk=NATIVE)
     # One worker: with two, each flow has one to itself.
     limits = ("--timeout", "1500ms", "--set", "runtime.worker_threads=1")
 
