@@ -96,13 +96,13 @@ def lines_of(text: str, flow: str) -> list[str]:
 def test_each_line_begins_with_the_name_of_its_flow(
     cli: Cli, flows: Flows, names: tuple[str, ...]
 ) -> None:
-    folder = flows(up=telling("one", "two"), down=telling("three"))
+    folder = flows(up=telling("one", "two"), down=telling("three", "four"))
 
     done = cli("run", *names, cwd=folder)
 
     assert done.code == 0
     assert lines_of(done.out, "up") == ["got one", "got two", "complete"]
-    assert lines_of(done.out, "down") == ["got three", "complete"]
+    assert lines_of(done.out, "down") == ["got three", "got four", "complete"]
     assert lines_of(done.err, "up") == [
         "[torvyn] Running flow 'up'",
         "[torvyn] Flow 'up' completed.",
@@ -110,7 +110,7 @@ def test_each_line_begins_with_the_name_of_its_flow(
     ]
     assert lines_of(done.err, "down")[-2:] == [
         "[torvyn] Flow 'down' completed.",
-        "[torvyn] 1 words produced | 1 elements emitted",
+        "[torvyn] 2 words produced | 2 elements emitted",
     ]
     assert {line[:7] for line in (done.out + done.err).splitlines()} == {"up   | ", "down | "}
 
