@@ -262,6 +262,9 @@ def test_a_plain_installation_packs_and_reads_artifacts(
     done = run("-m", "torvyn", "pack", "--output", "dist", *arguments)
     assert (done.returncode, done.stdout) == (0, "oci:dist:1.2.0\n"), done.stderr
     assert run("-m", "torvyn", "inspect", "oci:dist:1.2.0").returncode == 0
+    if not arguments:
+        ended = run("-m", "torvyn", "run", "oci:dist:1.2.0", "flow.main")
+        assert "2 lines produced" in ended.stderr
     signed = run("-m", "torvyn", "sign", "--generate-key", "plant")
     assert signed.stderr.startswith("error[artifact.package-missing]: signatures need the package")
     assert "'cryptography>=45'" in signed.stderr
