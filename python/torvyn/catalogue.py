@@ -399,7 +399,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "cli.baseline-unusable": "The file of `bench --compare` is not a result of this flow.",
     "cli.bug": "torvyn failed unexpectedly. This is a bug in torvyn.",
     "cli.component-unknown": "The component that `build` should build does not exist.",
-    "cli.file-exists": "`init` does not overwrite existing files.",
+    "cli.file-exists": "A command that creates files does not overwrite others.",
     "cli.file-unwritable": "A file that a command creates cannot be written.",
     "cli.history-unusable": "The file of `chat --history` is not a conversation.",
     "cli.input-unreadable": "A file with a prompt or a conversation cannot be read.",

@@ -21,22 +21,17 @@ EXPECTED = (EXAMPLES / "token-streaming" / "expected.txt").read_text()
 FORMS = sample(["c"], full=["c", "mixed", "rust", "wasm"])
 
 
-@pytest.fixture
-def examples(tmp_path: Path) -> Path:
-    """A copy without build outputs."""
-    for path in EXAMPLES.glob("token-streaming*"):
-        ignored = shutil.ignore_patterns("build", "target", "__pycache__")
-        shutil.copytree(path, tmp_path / path.name, ignore=ignored)
-    return tmp_path
-
-
-@pytest.mark.promise("tokens.c-port", "tokens.python-guests")
+@pytest.mark.promise("tokens.c-port", "tokens.python-guests", "tokens.rust-port")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_sandboxed_version_prints_the_same(
-    form: str, examples: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(examples / f"token-streaming-{form}")
+    name = f"token-streaming-{form}"
+    # Only its own folder, as a person would copy it, without build outputs.
+    ignored = shutil.ignore_patterns("build", "target", "__pycache__")
+    shutil.copytree(EXAMPLES / name, tmp_path / name, symlinks=True, ignore=ignored)
+    monkeypatch.chdir(tmp_path / name)
     if form == "rust":
         if (variables := rust_toolchain.variables()) is None:
             missing.skip(RUST)
@@ -44,7 +39,7 @@ def test_a_sandboxed_version_prints_the_same(
             monkeypatch.setenv(name, value)
     built = CliRunner().invoke(group, ["build"], standalone_mode=False)
     assert built.return_value == 0, built.output
-    monkeypatch.setenv("XDG_CACHE_HOME", str(examples / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     done = CliRunner().invoke(group, ["run", "flow.main"], standalone_mode=False)
 

@@ -242,7 +242,7 @@ def show_start(screen: Screen, plan: Plan) -> None:
 
 def show_end(screen: Screen, plan: Plan, outcome: Outcome, filtered: str | None = None) -> None:
     """`filtered`: the side on which a guard ended the answer."""
-    from torvyn.cli.summary import summary_line
+    from torvyn.cli.summary import hidden_output, summary_line
 
     line = summary_line(outcome.statistics)
     message = f"flow `{plan.name}` {outcome.state}: {line}"
@@ -252,6 +252,10 @@ def show_end(screen: Screen, plan: Plan, outcome: Outcome, filtered: str | None 
         screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
+        # With `-v` the log shows them.
+        hidden = [] if screen.verbose else hidden_output(plan, outcome.statistics)
+        if hidden:
+            screen.info(*hidden)
 
 
 def notice(screen: Screen, text: str) -> None:

@@ -30,7 +30,7 @@ from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord, Manifest, Settings, parse_leniently, read_text
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.settings import resolve_leniently
-from torvyn.sandbox.build.wit_check import check_wit
+from torvyn.sandbox.build.wit import check_wit
 
 
 class ProjectLinker:
