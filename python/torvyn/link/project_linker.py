@@ -83,6 +83,9 @@ class ProjectLinker:
         """The Plans of flows that run in one process; of all flows if `names` is None. One error
         reports the problems of all."""
         names = [*self.manifest.flows] if names is None else names
+        if not names and len(self.manifest.flows) > 1:
+            self._add_ambiguous(Location(self.manifest.file), ", or all with `--all`")
+            self.raise_problems()
         if len(names) < 2:
             return (self.plan(names[0] if names else None),)
         self.overrides = replace(self.overrides, flows=tuple(names))
@@ -188,15 +191,19 @@ class ProjectLinker:
         if name is None:
             if len(flows) == 1:
                 return next(iter(flows.values()))
-            message = f"the file has {len(flows)} flows, and you named none"
-            hint = f"name one of {quoted(flows)}" if flows else None
-            self.problems.add("link.flow-ambiguous", message, place, hint)
+            self._add_ambiguous(place)
             return None
         if name not in flows:
             hint = suggestion(name, flows, f"its flows are {quoted(flows)}" if flows else None)
             self.problems.add("link.flow-unknown", f"unknown flow `{name}`", place, hint)
             return None
         return flows[name]
+
+    def _add_ambiguous(self, place: Location, otherwise: str = "") -> None:
+        flows = self.manifest.flows
+        message = f"the file has {len(flows)} flows, and you named none"
+        hint = f"name one of {quoted(flows)}{otherwise}" if flows else None
+        self.problems.add("link.flow-ambiguous", message, place, hint)
 
     def _check_unused_components(self) -> None:
         """Loads the components that no flow uses, so that a broken one is reported."""

@@ -378,6 +378,13 @@ def test_names_that_contradict_each_other_are_refused(
     assert done.err.startswith(f"error[cli.bad-usage]: {message}\n")
 
 
+def test_without_a_name_the_hint_lists_the_flows(cli: Cli, flows: Flows) -> None:
+    done = cli("run", cwd=flows(a=telling(), b=telling()))
+
+    assert done.code == 2
+    assert done.err.endswith("hint: name one of `a` and `b`, or all with `--all`\n")
+
+
 def test_one_error_reports_the_problems_of_all_flows(cli: Cli, flows: Flows) -> None:
     wrong = {"source": "component = 'nothing'", "sink": "component = 'null'"}
 
