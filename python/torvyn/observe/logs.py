@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import ModuleType
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TextIO
 
 from torvyn.concurrency.line_output import line_prefix, write_lines
 from torvyn.text.control_characters import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
@@ -144,7 +144,7 @@ class HumanFormatter(logging.Formatter):
         return text.replace("\n", "\n  ")
 
 
-class _StderrHandler(logging.StreamHandler[IO[str]]):
+class _StderrHandler(logging.StreamHandler[TextIO]):
     """Keeps log records and the output of components in order."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -172,7 +172,7 @@ def show_logs(
     format: str,
     level: int,
     secrets: Iterable[str] | Callable[[], Iterable[str]] = (),
-    stream: IO[str] | None = None,
+    stream: TextIO | None = None,
     *,
     component_level: int | None = None,
 ) -> Iterator[None]:

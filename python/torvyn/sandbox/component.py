@@ -85,8 +85,8 @@ class GuestHealth:
 
     @classmethod
     def of(cls, guest: SandboxGuest, hidden_lines: int) -> GuestHealth:
-        counted = (each.name for each in fields(cls) if each.name != "hidden_lines")
-        return cls(*(getattr(guest, name) for name in counted), hidden_lines=hidden_lines)
+        names = [each.name for each in fields(cls) if each.name != "hidden_lines"]
+        return cls(**{name: getattr(guest, name) for name in names}, hidden_lines=hidden_lines)
 
     @property
     def mean_replace_ns(self) -> float | None:

@@ -72,7 +72,6 @@ def test_who_asks_for_the_log_or_for_quiet_is_not_told(
     assert ("worhello" in done.err) == (option != "-q")
 
 
-@pytest.mark.promise("tokens.summary")
 def test_units_come_from_names_and_from_the_aggregator_before_a_sink(
     tmp_path: Path, cli: Cli
 ) -> None:
