@@ -23,11 +23,11 @@ from torvyn.cli.failures import output_was_closed
 from torvyn.cli.process_exit import leave_thread_behind
 from torvyn.cli.screen import end_output
 from torvyn.concurrency.line_output import line_prefix
-from torvyn.concurrency.signals import SignalWaiter
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import Internal
 
 if TYPE_CHECKING:
+    from torvyn.concurrency.signals import SignalWaiter
     from torvyn.cli.supervision.supervisor import Supervisor
     from torvyn.reactor import Flow, Statistics
 
@@ -75,9 +75,12 @@ class Foreground:
 
     def __init__(self, notice: Notice | None = None, supervisor: Supervisor | None = None) -> None:
         """Calls `notice` if draining takes long."""
+        # It imports asyncio, which `torvyn run --help` does not need.
+        from torvyn.concurrency.signals import SignalWaiter as NewSignalWaiter
+
         self._notice = notice or (lambda text: None)
         self._supervisor = supervisor
-        self._signals = SignalWaiter(limit=2)
+        self._signals: SignalWaiter = NewSignalWaiter(limit=2)
         self._signals_handled = 0
         self._notice_s: float | None = None
         self._running: list[ForegroundRun] = []
