@@ -27,8 +27,8 @@ from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import Internal
 
 if TYPE_CHECKING:
-    from torvyn.concurrency.signals import SignalWaiter
     from torvyn.cli.supervision.supervisor import Supervisor
+    from torvyn.concurrency.signals import SignalWaiter
     from torvyn.reactor import Flow, Statistics
 
 logger = logging.getLogger("torvyn.cli")
