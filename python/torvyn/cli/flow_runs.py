@@ -203,6 +203,9 @@ class _FlowRun:
             self._closing.start()
         show_end(self.screen, self.flow.plan, outcome, _filtered_side(self.flow))
         self._outcome = self._shown(outcome)
+        if outcome.state == "unread":
+            # Nobody reads what the others print.
+            self._foreground.drain()
         if self._supervisor is not None:
             self._supervisor.ended(self.flow)
             if outcome.state == "failed" and self._foreground.drain():

@@ -153,6 +153,7 @@ PLACES = """
 """
 
 
+@pytest.mark.promise("tokens.whole-lines")
 @pytest.mark.parametrize("run", ["inline", "thread", "async"])
 def test_wherever_a_component_prints_its_lines_are_whole_and_have_the_name(
     cli: Cli, flows: Flows, run: str
@@ -279,6 +280,28 @@ def test_a_second_signal_cancels_and_a_flow_that_hangs_does_not_keep_the_process
 
     assert process.returncode == 130
     assert "node `source` in `pull` did not return and was abandoned" in err
+
+
+CHATTY = """
+    class Chatty(torvyn.Source):
+        def pull(self):
+            print("word", flush=True)
+            return "word"
+"""
+
+
+def test_a_reader_that_leaves_ends_all_flows_quietly(start: Start, flows: Flows) -> None:
+    chatty = {"source": "component = 'chatty'", "sink": "component = 'null'"}
+    folder = flows(parts={**PARTS, "chatty": CHATTY}, a=chatty, silent=NATIVE)
+    process = start("run", "--all", "-q", cwd=folder)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "a      | word\n"
+
+    process.stdout.close()
+
+    assert process.wait(30) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
 
 
 def test_a_limit_and_a_timeout_are_for_each_flow(cli: Cli, flows: Flows) -> None:
