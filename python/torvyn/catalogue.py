@@ -282,6 +282,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.node-unknown": "An edge, an `on_error` or an option names an unknown node.",
     "link.open-ends": "A flow that a program feeds or iterates has more than one open end.",
     "link.over-budget": "The nodes and queues of a flow may use more than its `max_memory`.",
+    "link.priority-unused": "Warning: the priority of a flow has no effect.",
     "link.port-unconnected": "A router's port has no edge and is not in `ignored_ports`.",
     "link.port-unknown": "An edge starts at an unknown output port.",
     "link.request-repeated": "A flow has two `request` sources.",

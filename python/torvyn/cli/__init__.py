@@ -20,7 +20,8 @@ artifacts          what the commands of artifacts share
 cluster            what the commands of clusters print
 deployment         the commands of `deploy`
 cluster_run        a flow that runs on a cluster while a person waits
-foreground_run     a flow that runs while a person waits: signals and pipes
+flow_runs          the flows of `run`, from their first lines to their summaries
+foreground_run     flows that run while a person waits: signals and pipes
 stdout_redirect    sends what components print to stderr
 failures           exceptions to exit codes
 usage_errors       click's usage errors in our format

@@ -20,13 +20,25 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO, Any, Final, TextIO
 
 line_prefix: ContextVar[str] = ContextVar("line_prefix", default="")
 """The text before each line that is printed in this context. With a prefix, no part of a line is
 shown before the line is complete."""
+
+
+@contextmanager
+def lines_with(prefix: str) -> Iterator[None]:
+    """Lines that are printed in this block have the prefix."""
+    token = line_prefix.set(prefix)
+    try:
+        yield
+    finally:
+        line_prefix.reset(token)
+
 
 _BLOCK_BYTES: Final = 8192
 """So many complete lines are written to a file or a pipe at a time, unless it is flushed."""
@@ -224,7 +236,8 @@ def write_lines(stream: TextIO | None, text: str, prefix: str = "") -> None:
     if isinstance(output, LineOutput):
         output.write_lines(_encode(f"{text}\n", stream), prefix)
     else:
-        write_text(stream, f"{prefix}{text}\n")
+        lines = text.replace("\n", f"\n{prefix}")
+        write_text(stream, f"{prefix}{lines}\n")
 
 
 def write_text(stream: TextIO, text: str) -> None:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import IO, Any, Final, TextIO
 
-from torvyn.concurrency.line_output import write_lines
+from torvyn.concurrency.line_output import line_prefix, write_lines
 from torvyn.text.control_characters import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
 from torvyn.text.redaction import REDACTED, redact
 
@@ -155,7 +155,8 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
             # The component that prints to a closed standard output gets the error.
             pass
         try:
-            write_lines(self.stream, self.format(record))
+            prefix = "" if isinstance(self.formatter, JsonFormatter) else line_prefix.get()
+            write_lines(self.stream, self.format(record), prefix)
             self.flush()
         except RecursionError:
             raise

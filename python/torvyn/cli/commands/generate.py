@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torvyn.cli.command_decorator import command as make_command
-from torvyn.cli.commands.run import FILTERED
+from torvyn.cli.flow_runs import FILTERED
 from torvyn.cli.inference.model_options import Model, model_options, open_model, require_utf8
 from torvyn.cli.screen import Screen
 from torvyn.errors import MissingError, TorvynError, UsageError
