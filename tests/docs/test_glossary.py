@@ -16,7 +16,7 @@ PUBLIC = ("", ".client", ".engine", ".protocol", ".testing", ".text", ".transpor
 # Words that need no definition: they mean here what they mean everywhere.
 ORDINARY_TEXT = """
     app application as async busy check client clock collecting counting deadline decoder denied
-    done encoder engines error exceeded fatal input internal invalid json kind kinds load
+    done encoder engines error exceeded failed fatal input internal invalid json kind kinds load
     meta parser partial permission reason reasons run scripted sentence serve server settings
     side splitter stalling stop streamer strings text tool torvyn unavailable until utf8
     variant variants version vocabulary wasm
