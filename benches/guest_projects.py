@@ -118,8 +118,6 @@ def make(folder: Path) -> Path:
     for language, example in (("c", "token-streaming-c"), ("python", "token-streaming-wasm")):
         skipped = shutil.ignore_patterns("build", "__pycache__")
         shutil.copytree(EXAMPLES / example, folder / f"example-{language}", ignore=skipped)
-    source = EXAMPLES / "token-streaming"
-    shutil.copytree(source, folder / "token-streaming", ignore=skipped)
     return folder
 
 

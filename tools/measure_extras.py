@@ -33,7 +33,7 @@ WHAT_FOR: Final[Mapping[str, str]] = {
     "modbus": "the source and sink `modbus`",
     "mqtt": "the source and sink `mqtt`",
     "nats": 'the source and sink `nats`, edges with `carrier = "nats"`',
-    "oci": "`torvyn publish`, `pull`, `sign` and `verify`; the SBOM of `pack`",
+    "oci": "`torvyn publish`, `pull`, `sign` and `verify`",
     "opcua": "the source `opcua`",
     "openai": 'the engine `openai` with `client="aiohttp"`',
     "otlp": "the exporter `otlp-grpc`",

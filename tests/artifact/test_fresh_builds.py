@@ -38,7 +38,7 @@ to = "sink"
 def checkout(example: str, folder: Path, time_s: int) -> Path:
     """A copy without build outputs, as old as one likes."""
     outputs = shutil.ignore_patterns("build", "target", "dist", "torvyn.lock")
-    shutil.copytree(EXAMPLES / example, folder, ignore=outputs)
+    shutil.copytree(EXAMPLES / example, folder, symlinks=True, ignore=outputs)
     for path in folder.rglob("*"):
         os.utime(path, (time_s, time_s))
     return folder

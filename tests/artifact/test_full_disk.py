@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from projects import make_project
+from projects import content, make_project, pack_project
+
+from torvyn.artifact.layout import Layout
 
 
 def run_limited(blocks: int, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -38,3 +40,22 @@ def test_a_full_disk_is_no_bug_and_leaves_no_parts(
     assert f"error[{code}]: cannot write " in done.stderr
     parts = [*project.rglob(".new-*"), *project.rglob("plant.key*")]
     assert parts == []
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_pack_that_fails_leaves_the_layout_as_it_was(
+    tmp_path: Path, blocks: int, is_new: bool
+) -> None:
+    project = make_project(tmp_path / "project")
+    (project / "components" / "enrich" / "table.csv").write_bytes(b"x" * (16 * 512 + 1))
+    before = {} if is_new else content(pack_project(project, output=project / "new").layout)
+    files = {path for path in project.rglob("*") if "build" not in path.parts}
+
+    done = run_limited(blocks, project, "pack", "--output", "new", "--tag", "2")
+
+    assert done.returncode == 3
+    assert {path for path in project.rglob("*") if "build" not in path.parts} == files
+    assert (project / "new").exists() is not is_new
+    if not is_new:
+        assert content(Layout(project / "new")) == before

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from projects import FILES, PACKED, content, make_project, pack_project
 
 from torvyn.artifact.model import COMPONENT, PROJECT
+from torvyn.artifact.packing.sbom import Material, sbom
 from torvyn.errors import ArtifactError, TorvynError, UsageError
+from torvyn.manifest.records import ProjectRecord
 
 PACK = [sys.executable, "-m", "torvyn", "pack", "--output"]
 
@@ -215,3 +218,113 @@ def test_the_sbom_is_valid_and_names_the_components(project: Path) -> None:
     assert {each["name"] for each in bill["components"]} == {"enrich", "guard"}
     assert bill["metadata"]["component"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
     assert "timestamp" not in bill["metadata"]
+
+
+ONLY_CLICK = """
+import sys
+
+ALLOWED = {*sys.stdlib_module_names, "click", "torvyn"}
+
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in ALLOWED and "site-packages" not in str(path or ""):
+            raise ModuleNotFoundError(f"No module named {top!r}", name=top)
+
+
+sys.meta_path.insert(0, Blocker())
+"""
+"""A plain installation: everything but torvyn and what it requires is hidden."""
+
+
+@pytest.mark.promise("edge.artifacts")
+@pytest.mark.parametrize("arguments", [[], ["--component", "enrich"], ["--component", "guard"]])
+def test_a_plain_installation_packs_and_reads_artifacts(
+    project: Path, tmp_path: Path, arguments: list[str]
+) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(ONLY_CLICK)
+    environ = {**os.environ, "PYTHONPATH": str(hidden), "PASSWORD": "x"}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=project,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert "No module named 'cryptography'" in run("-c", "import cryptography").stderr
+    done = run("-m", "torvyn", "pack", "--output", "dist", *arguments)
+    assert (done.returncode, done.stdout) == (0, "oci:dist:1.2.0\n"), done.stderr
+    assert run("-m", "torvyn", "inspect", "oci:dist:1.2.0").returncode == 0
+    if not arguments:
+        ended = run("-m", "torvyn", "run", "oci:dist:1.2.0", "flow.main")
+        assert "2 lines produced" in ended.stderr
+    signed = run("-m", "torvyn", "sign", "--generate-key", "plant")
+    assert signed.stderr.startswith("error[artifact.package-missing]: signatures need the package")
+    assert "'cryptography>=45'" in signed.stderr
+
+
+LICENSES = ["MIT", "apache-2.0", "MIT OR Apache-2.0", "Proprietary", "Our own (see LICENSE)", ""]
+
+
+@pytest.mark.parametrize("license", LICENSES)
+def test_an_sbom_is_what_the_library_of_cyclonedx_writes(license: str) -> None:
+    """The library is the oracle: it is not needed to pack."""
+    from cyclonedx.contrib.license.factories import LicenseFactory
+    from cyclonedx.model import HashAlgorithm, HashType
+    from cyclonedx.model.bom import Bom
+    from cyclonedx.model.component import Component, ComponentType
+    from cyclonedx.output.json import JsonV1Dot6
+    from packageurl import PackageURL
+
+    materials = [
+        Material("enrich", "1.2.0", sha256="a" * 64),
+        Material("oci://host/a:1", "sha256:b", "oci", "b" * 64),
+        Material("ruamel-yaml", "1.0+x", "pypi", "c" * 64),
+        Material("serde", "1.0.219-rc.1", "cargo"),
+        Material("bare"),
+    ]
+    licenses = [LicenseFactory().make_from_string(license)] if license else []
+    application = ComponentType.APPLICATION
+    main = Component(
+        name="g", version="1.2.0", type=application, bom_ref="project", licenses=licenses
+    )
+    parts = [
+        Component(
+            name=each.name,
+            version=each.version or None,
+            type=ComponentType.LIBRARY,
+            bom_ref=each.ref,
+            purl=PackageURL(each.kind, None, each.name, each.version)
+            if each.kind in ("pypi", "cargo")
+            else None,
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=each.sha256)]
+            if each.sha256
+            else [],
+        )
+        for each in materials
+    ]
+    bill = Bom()
+    bill.metadata.component = main
+    bill.components.update(parts)
+    bill.register_dependency(main, parts)
+
+    project = ProjectRecord(name="g", version="1.2.0", license=license or None)
+    ours = json.loads(sbom(project, materials))
+    theirs = json.loads(JsonV1Dot6(bill).output_as_string())
+
+    del theirs["metadata"]["timestamp"], theirs["serialNumber"], ours["serialNumber"]
+    assert in_order(ours) == in_order(theirs)
+
+
+def in_order(bill: dict[str, Any]) -> dict[str, Any]:
+    """Both list the same components; their order has no meaning."""
+    parts = sorted(bill["components"], key=lambda each: str(each["bom-ref"]))
+    dependencies = sorted(bill["dependencies"], key=lambda each: str(each["ref"]))
+    return {**bill, "components": parts, "dependencies": dependencies}

@@ -9,7 +9,6 @@ import pytest
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.lock import Lock
 from torvyn.artifact.model import MAX_MANIFEST_BYTES, Descriptor, ImageManifest
-from torvyn.artifact.packages import import_package
 from torvyn.artifact.packing.pack import Packed, PackOptions, pack
 from torvyn.artifact.paths import check_path
 from torvyn.artifact.prepare import private_folder
@@ -92,7 +91,6 @@ CASES = {
     "artifact.lock-mismatch": replaced,
     "artifact.lock-outdated": lambda folder: packed(folder, is_locked=True),
     "artifact.outside": link_outside,
-    "artifact.package-missing": lambda _: import_package("torvyn_no_such_package", "a test"),
     "artifact.bad-path": lambda _: check_path("../a"),
     "artifact.bad-reference": lambda _: Reference.parse("oci://host"),
     "artifact.digest-mismatch": damaged_blob,

@@ -93,9 +93,17 @@ def over_limit(folder: Path) -> object:
     """Raises the warning about a flow in a control group of 1 MiB."""
     plan = chain(SOURCE, SINK)(folder)
     assert isinstance(plan, link.Plan)
-    warned = memory_warning(plan, 1024 * 1024)
+    warned = memory_warning([plan], 1024 * 1024)
     assert warned is not None
     raise LinkError.of([warned])
+
+
+def lonely(_: Path) -> object:
+    """Raises the warning about the priority of an only flow."""
+    text = f'{HEAD}[flow.main]\npriority = "high"\n[flow.main.nodes.a]\ncomponent = {SOURCE}\n'
+    text += f"[flow.main.nodes.b]\ncomponent = {SINK}\n"
+    text += '[[flow.main.edges]]\nfrom = "a"\nto = "b"\n'
+    raise LinkError.of(link.ProjectLinker(manifest.parse(text)).check())
 
 
 def outdated(folder: Path) -> object:
@@ -245,6 +253,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.node-unknown": project({"a": SOURCE, "b": SINK}, [("a", "c")]),
     "link.open-ends": two_heads,
     "link.over-budget": chain(SOURCE, SINK, extra='[flow.main]\nmax_memory = "1MiB"\n'),
+    "link.priority-unused": lonely,
     "link.port-unconnected": project(
         {"a": SOURCE, "r": ROUTER, "b": SINK}, [("a", "r"), ("r:x", "b")]
     ),

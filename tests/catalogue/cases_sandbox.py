@@ -12,7 +12,7 @@ from torvyn.sandbox.build.build import _write, build
 from torvyn.sandbox.build.c_guest import _encode_error
 from torvyn.sandbox.build.class_source import read_class
 from torvyn.sandbox.build.project import GuestProject, toolchain_missing
-from torvyn.sandbox.build.wit_check import check_wit
+from torvyn.sandbox.build.wit import check_wit
 from torvyn.sandbox.compile_cache import compile_component
 
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"

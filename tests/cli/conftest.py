@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,33 @@ def project(tmp_path: Path) -> Callable[..., Path]:
         names = list(nodes)
         for source, target in pairwise(names):
             text += f'[[flow.main.edges]]\nfrom = "{source}"\nto = "{target}"\n'
+        (tmp_path / "Torvyn.toml").write_text(text + extra)
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def flows(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a project with several flows, each a chain of nodes, as `project` does with one:
+    `flows(parts={"part": "class ..."}, a={"source": ...}, b={...})`. The name "" is for the keys
+    of the flow itself."""
+
+    def write(
+        *, parts: Mapping[str, str] | None = None, extra: str = "", **chains: Mapping[str, str]
+    ) -> Path:
+        text = HEAD
+        for name, source in (parts or {}).items():
+            (tmp_path / name).mkdir()
+            code = "import torvyn\n" + textwrap.dedent(source)
+            (tmp_path / name / "component.py").write_text(code)
+            text += f'[[component]]\nname = "{name}"\npath = "{name}"\n'
+        for flow, nodes in chains.items():
+            for name, keys in nodes.items():
+                head = f"[flow.{flow}]" if name == "" else f"[flow.{flow}.nodes.{name}]"
+                text += f"{head}\n{keys}\n"
+            for source, target in pairwise(name for name in nodes if name):
+                text += f'[[flow.{flow}.edges]]\nfrom = "{source}"\nto = "{target}"\n'
         (tmp_path / "Torvyn.toml").write_text(text + extra)
         return tmp_path
 

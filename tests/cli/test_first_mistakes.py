@@ -156,7 +156,7 @@ def no_start(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("TORVYN_")]:
         monkeypatch.delenv(name)
     ended = Outcome("completed", Statistics("main", FlowState.COMPLETED, 0.0, 0, {}, ()))
-    monkeypatch.setattr(run_command, "run_plan", lambda *plan, **options: ended)
+    monkeypatch.setattr(run_command, "run_flows", lambda screen, requests: [ended])
 
 
 @pytest.mark.usefixtures("no_start")

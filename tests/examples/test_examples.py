@@ -82,7 +82,7 @@ def test_an_example_has_the_expected_output(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / name
-    shutil.copytree(EXAMPLES / name, folder)
+    shutil.copytree(EXAMPLES / name, folder, symlinks=True)
 
     printed = shell(COMMANDS.get(name, "torvyn run"), folder)
 

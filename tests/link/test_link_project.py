@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,30 @@ def test_without_a_name_the_only_flow_is_meant() -> None:
     with pytest.raises(LinkError) as caught:
         ProjectLinker(parsed).plan()
     assert caught.value.hint == "name one of `main` and `other`"
+
+
+NORMAL = ("", "normal")
+
+
+@pytest.mark.parametrize(
+    "priorities",
+    [
+        *product(("", "normal", "critical", "low")),
+        *product(("", "normal", "critical", "low"), repeat=2),
+        *product(("", "normal", "critical"), repeat=3),
+    ],
+)
+def test_priorities_that_change_nothing_are_warned_about(priorities: tuple[str, ...]) -> None:
+    text = HEAD
+    for number, priority in enumerate(priorities):
+        text += f'[flow.f{number}]\npriority = "{priority}"\n' if priority else ""
+        text += f"[flow.f{number}.nodes.a]\ncomponent = 'scripted'\n"
+        text += f"[flow.f{number}.nodes.b]\ncomponent = 'null'\n"
+        text += f"[[flow.f{number}.edges]]\nfrom = 'a'\nto = 'b'\n"
+
+    found = ProjectLinker(manifest.parse(text)).check()
+
+    # Priorities are shares: among equal flows, and for a flow that is alone, they change nothing.
+    is_unused = len({each or "normal" for each in priorities}) == 1 and priorities[0] not in NORMAL
+    codes = [(each.code, each.severity) for each in found]
+    assert codes == [("link.priority-unused", "warning")] * int(is_unused)

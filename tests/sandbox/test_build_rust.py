@@ -25,8 +25,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in (rust_toolchain.variables() or {}).items():
         monkeypatch.setenv(name, value)
     ignored = shutil.ignore_patterns("build", "target")
-    shutil.copytree(rust_toolchain.EXAMPLE, tmp_path / "project", ignore=ignored)
-    return tmp_path / "project"
+    folder = tmp_path / "project"
+    shutil.copytree(rust_toolchain.EXAMPLE, folder, symlinks=True, ignore=ignored)
+    return folder
 
 
 def crate(project: Path, name: str = "content-filter") -> GuestProject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -230,3 +231,28 @@ def test_a_component_with_other_types_than_the_contract_is_refused_by_check(
     assert [problem.code for problem in found] == ["sandbox.contract"]
     assert "`evaluate` has the wrong types" in found[0].message
     assert "build it against the contracts" in str(found[0].hint)
+
+
+class Calls(io.StringIO):
+    """Standard output of a program: another thread may write between two calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.texts.append(text)
+        return len(text)
+
+
+@pytest.mark.promise("tokens.whole-lines")
+def test_a_line_of_a_guest_is_written_in_one_call(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = '[security.grants.printer]\ncapabilities = ["stdio:stdout"]\n'
+    file = project(node("source"), node("printer"), node("sink"), extra=grant)
+    monkeypatch.setattr("sys.stdout", calls := Calls())
+
+    torvyn.load(file).flow().run()
+
+    assert calls.texts == ["hello\n", "worhello\n", "worhello\n", "wor\n"]

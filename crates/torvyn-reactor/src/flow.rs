@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use torvyn_stream::{AckLog, Element, Emission, End, ErrorKind, StageError};
 
@@ -34,6 +34,7 @@ pub enum Driver {
 }
 
 type Hook = Box<dyn FnOnce() + Send>;
+type TurnHook = Box<dyn Fn() + Send + Sync>;
 
 pub struct Flow {
     pub shared: Arc<SharedState>,
@@ -43,6 +44,7 @@ pub struct Flow {
     run_state: RunState,
     driver: Mutex<Driver>,
     end_hook: Mutex<Option<Hook>>,
+    turn_hook: OnceLock<TurnHook>,
     clock: Clock,
     /// The earliest alarm the pool has set for this flow; 0 for none.
     pub(crate) alarm_ns: AtomicU64,
@@ -84,6 +86,7 @@ impl Flow {
             run_state: RunState::default(),
             driver: Mutex::default(),
             end_hook: Mutex::default(),
+            turn_hook: OnceLock::new(),
             clock,
             alarm_ns: AtomicU64::new(0),
         });
@@ -109,6 +112,11 @@ impl Flow {
     /// Called once when the flow is over, by the thread that ran the last turn.
     pub fn set_end_hook(&self, hook: Hook) {
         *locked(&self.end_hook) = Some(hook);
+    }
+
+    /// Called before each turn on a worker, attached to the host.
+    pub fn set_turn_hook(&self, hook: TurnHook) {
+        let _ = self.turn_hook.set(hook);
     }
 
     pub fn now_ns(&self) -> u64 {
@@ -212,6 +220,9 @@ impl Flow {
             return None;
         }
         let mut core = locked(&self.core).take()?;
+        if let Some(hook) = self.turn_hook.get().filter(|_| paced) {
+            hook();
+        }
         let status = catch_unwind(AssertUnwindSafe(|| StayOnExit::around(|| core.turn(paced, until_output))))
             .unwrap_or_else(|panic| {
                 core.fail(panic_failure(&*panic));

@@ -17,7 +17,6 @@ prepare      an artifact to a folder that can be run
 description  an artifact as data, for people
 precompiled  compiled code in an artifact
 wheels       Python packages in an artifact
-packages     imports the packages that only artifacts need
 unpack       an artifact to a folder
 registry     artifacts of other machines
 signature    who vouches for an artifact, and whether this machine trusts them

@@ -46,6 +46,7 @@ from torvyn.artifact.model import (
     check_digest,
 )
 from torvyn.artifact.reference import check_tag
+from torvyn.machine.files import sync_folder
 
 _MARKER: Final = "oci-layout"
 _MARKER_DATA: Final = canonical({"imageLayoutVersion": "1.0.0"})
@@ -199,6 +200,16 @@ class Layout:
         If it differs from the descriptor, the file stays where it is."""
         with open_checked(path, descriptor) as file:
             keep(file, path, self.path(descriptor.digest))
+
+    def take(self, other: Layout, manifest: ImageManifest) -> None:
+        """Moves the blobs of a manifest from a layout on the same file system, which is ours."""
+        for blob in manifest.blobs:
+            if other.has(blob) and not self.has(blob):
+                try:
+                    other.path(blob.digest).replace(self.path(blob.digest))
+                except OSError as error:
+                    raise unwritable(self.path(blob.digest), error) from error
+        sync_folder(self.folder / "blobs" / "sha256")
 
     def add_manifest(self, manifest: ImageManifest, *tags: str) -> Descriptor:
         """Stores a manifest whose blobs are here, and lists it in the index."""

@@ -20,7 +20,8 @@ artifacts          what the commands of artifacts share
 cluster            what the commands of clusters print
 deployment         the commands of `deploy`
 cluster_run        a flow that runs on a cluster while a person waits
-foreground_run     a flow that runs while a person waits: signals and pipes
+flow_runs          the flows of `run`, from their first lines to their summaries
+foreground_run     flows that run while a person waits: signals and pipes
 stdout_redirect    sends what components print to stderr
 failures           exceptions to exit codes
 usage_errors       click's usage errors in our format
@@ -39,7 +40,9 @@ def main() -> None:
     from torvyn.cli.app import run
     from torvyn.cli.process_exit import exit_with
     from torvyn.cli.screen import settle_streams
+    from torvyn.concurrency import line_output
 
+    line_output.install()
     code = run(sys.argv[1:])
     settle_streams()
     exit_with(code)

@@ -24,7 +24,7 @@ COMMANDS: Final[dict[str, str]] = {
     "verify": "Verify the files and the signatures of an artifact.",
     "publish": "Publish an artifact to a registry.",
     "pull": "Fetch an artifact of a registry.",
-    "run": "Run a flow.",
+    "run": "Run a flow, or several in one process.",
     "serve": "Serve flows over HTTP and gRPC.",
     "reload": "Bring a running flow up to date with its files.",
     "top": "Show the running flows, and what each node uses.",
@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, str]] = {
     "chat": "Chat with a model.",
     "inspect": "Describe a WebAssembly component or an artifact.",
     "config": "Show the settings and where each value comes from.",
-    "schema": "Print the JSON Schema of Torvyn.toml, or the .proto file for gRPC.",
+    "schema": "Print the JSON Schema of Torvyn.toml or the .proto file, or write the WIT.",
     "doctor": "Check this machine and report what is missing.",
     "completions": "Print the completion script for a shell.",
 }

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 import torvyn
-from torvyn.cli.screen import Screen, discard_output, flush_stdout
+from torvyn.cli.screen import Screen, discard_output, end_output
 from torvyn.cli.usage_errors import usage_error
 from torvyn.errors import BugError, ContractError, FlowError, LinkError, TorvynError
 
@@ -121,7 +121,7 @@ def reader_is_gone() -> bool:
 def flush_output(code: int, screen: Screen) -> int:
     """Flushes standard output before the process ends."""
     try:
-        flush_stdout()
+        end_output()
     except BrokenPipeError:
         discard_output()
     except FlowError as error:

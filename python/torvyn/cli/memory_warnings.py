@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torvyn.machine.resources import read_resources
@@ -11,13 +12,13 @@ if TYPE_CHECKING:
     from torvyn.link.plan import Plan
 
 
-def memory_warnings(*plans: Plan) -> list[Diagnostic]:
-    """One warning per flow that does not fit. Each flow is judged alone, as `torvyn run` runs it.
-    Without a control group there is no warning: swap and other processes decide."""
+def memory_warnings(*processes: Sequence[Plan]) -> list[Diagnostic]:
+    """One warning per process whose flows do not fit. Without a control group there is no warning:
+    swap and other processes decide."""
     from torvyn.link.checks.memory import memory_warning
 
     limit_bytes = read_resources().limits.memory_bytes
     if limit_bytes is None:
         return []
-    found = (memory_warning(plan, limit_bytes) for plan in plans)
+    found = (memory_warning(plans, limit_bytes) for plans in processes)
     return [warning for warning in found if warning is not None]

@@ -12,10 +12,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
+from torvyn.concurrency.line_output import finish, write_lines, write_text
 from torvyn.errors import Diagnostic, FlowError, TorvynError
 from torvyn.text.control_characters import escape_controls
 from torvyn.text.redaction import redact
@@ -42,6 +44,9 @@ class Screen:
         self.verbose = verbose
         self.secrets: frozenset[str] = frozenset()
         self._color = color
+        self._flow: str | None = None
+        self.prefix: str | None = None
+        """The text before each line of a flow that is not alone."""
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Screen:
@@ -51,6 +56,13 @@ class Screen:
         )
         verbose = any(argument in ("-v", "--verbose") for argument in arguments)
         return cls("json" if wants_json else "human", verbose=int(verbose))
+
+    def of_flow(self, name: str, prefix: str) -> Screen:
+        """The screen for the messages of one of several flows: each line has the prefix, and there
+        are no empty ones."""
+        screen = copy(self)
+        screen._flow, screen.prefix = name, prefix
+        return screen
 
     @property
     def log_level(self) -> int:
@@ -126,6 +138,7 @@ class Screen:
             problems = [diagnostic.to_dict() for diagnostic in diagnostics]
             fields = {
                 "schema_version": SCHEMA_VERSION,
+                **({} if self._flow is None else {"flow": self._flow}),
                 "exit_code": exit_code,
                 "problems": problems,
             }
@@ -177,11 +190,12 @@ class Screen:
         flush_stdout()
         # A message that cannot be written is dropped: work does not stop because stderr is closed.
         with output_errors() if stream is sys.stdout else suppress(Exception):
-            try:
-                stream.write(text)
-            except UnicodeEncodeError:
-                encoding = stream.encoding
-                stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            if self.prefix is not None and stream is sys.stderr and not self.is_json:
+                lines = [line for line in text.split("\n") if line]
+                if lines:
+                    write_lines(stream, "\n".join(lines), self.prefix)
+            else:
+                write_text(stream, text)
             stream.flush()
 
 
@@ -212,6 +226,16 @@ def flush_stdout() -> None:
         return
     with output_errors():
         sys.stdout.flush()
+
+
+def end_output() -> None:
+    """Also writes what components have begun to print and will not end."""
+    if is_usable(sys.stdout):
+        with output_errors():
+            finish(sys.stdout)
+    if is_usable(sys.stderr):
+        with suppress(Exception):
+            finish(sys.stderr)
 
 
 def is_usable(stream: TextIO | None) -> bool:

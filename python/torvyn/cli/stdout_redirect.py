@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from torvyn.cli.screen import flush_stdout
+from torvyn.concurrency.line_output import finish, line_stream
 
 
 @contextmanager
@@ -21,10 +22,12 @@ def output_to_stderr(discard: bool = False) -> Iterator[None]:
     target = None if discard else _copy(2)
     with open(os.devnull if target is None else target, "w", encoding="utf-8") as other:
         os.dup2(other.fileno(), 1)
-        sys.stdout = other
+        lines = sys.stdout = line_stream(other)
         try:
             yield
         finally:
+            with suppress(OSError, ValueError):
+                finish(lines)
             sys.stdout = our_stream
             if ours is not None:
                 os.dup2(ours, 1)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torvyn.link.plan import Plan
     from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 
 _COUNTS = (
@@ -31,7 +32,8 @@ def summary_line(statistics: Statistics) -> str:
     guards removed from the text counts as filtered."""
     nodes = statistics.nodes.values()
     produced = _by_unit((node.unit, node.emitted) for node in nodes if node.role == "source")
-    emitted = _by_unit((node.unit, node.passed) for node in nodes if node.role == "sink")
+    sinks = (node for node in nodes if node.role == "sink")
+    emitted = _by_unit((_unit_of(node, statistics), node.passed) for node in sinks)
     parts = [f"{produced} produced"]
     if filtered := statistics.filtered + statistics.removed:
         parts.append(f"{filtered} filtered")
@@ -43,6 +45,40 @@ def summary_line(statistics: Statistics) -> str:
     if statistics.errors:
         parts.append(count(statistics.errors, "error"))
     return " | ".join(parts)
+
+
+def _unit_of(node: NodeStatistics, statistics: Statistics) -> str | None:
+    """A sink's own unit, or that of the aggregator before it, of which filters pass elements on."""
+    if node.role == "aggregator" or (node.role == "sink" and node.unit is not None):
+        return node.unit
+    if node.role not in ("sink", "filter", "router"):
+        return None
+    before = [statistics.nodes.get(e.source) for e in statistics.edges if e.target == node.name]
+    units = {_unit_of(source, statistics) for source in before if source is not None}
+    return units.pop() if len(units) == 1 else None
+
+
+def hidden_output(plan: Plan, statistics: Statistics) -> list[str]:
+    """Which components printed lines that are not shown, and the grants that show them."""
+    lines: dict[str, int] = {}
+    grants: dict[str, tuple[str, ...]] = {}
+    for node in plan.nodes:
+        ended = statistics.nodes.get(node.name)
+        if ended is not None and ended.guest is not None and ended.guest.hidden_lines:
+            name = node.component.name
+            lines[name] = lines.get(name, 0) + ended.guest.hidden_lines
+            grants[name] = node.grants
+    if not lines:
+        return []
+    from torvyn.manifest.render import bare_or_quoted, plain
+
+    counts = [f"`{name}` printed {count(number, 'line')}" for name, number in lines.items()]
+    shown = "To show what they print, add to Torvyn.toml:"
+    text = [f"[torvyn] Not shown: {', '.join(counts)}. {shown}"]
+    for name, granted in grants.items():
+        text += ["", f"[security.grants.{bare_or_quoted(name)}]"]
+        text += [f"capabilities = {plain((*granted, 'stdio:stdout'))}"]
+    return text
 
 
 def _by_unit(counts: Iterable[tuple[str | None, int]]) -> str:

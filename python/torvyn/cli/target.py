@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
@@ -42,8 +42,22 @@ def set_option(function: Function) -> Function:
 
 def flow_options(function: Function) -> Function:
     """The arguments of every command that works on one flow."""
+    return _flow_options(function, is_several=False)
+
+
+def flows_options(function: Function) -> Function:
+    """The arguments of commands that work on one flow or several."""
+    function = click.option(
+        "--all", "is_all", is_flag=True, help="All flows of the manifest, in one process."
+    )(function)
+    return _flow_options(function, is_several=True)
+
+
+def _flow_options(function: Function, *, is_several: bool) -> Function:
+    several = "With several flows, FLOW.NODE.KEY=VALUE. " if is_several else ""
+    metavar = "[flow.NAME]..." if is_several else "[flow.NAME]"
     options = (
-        click.argument("flow", required=False, metavar="[flow.NAME]"),
+        click.argument("flows", nargs=-1, metavar=metavar),
         click.option(
             "--flow",
             "flow_name",
@@ -56,7 +70,8 @@ def flow_options(function: Function) -> Function:
             "overrides",
             multiple=True,
             metavar="NODE.KEY=VALUE",
-            help="Override an option of a node; `NODE=TEXT` replaces its whole config. Repeatable.",
+            help="Override an option of a node; `NODE=TEXT` replaces its whole config. "
+            f"{several}Repeatable.",
         ),
         set_option,
     )
@@ -132,10 +147,11 @@ class Ends(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Target:
-    """The parsed arguments of `flow_options`."""
+    """The parsed arguments of `flow_options` or `flows_options`."""
 
     manifest: Path
-    flow: str | None
+    flows: tuple[str, ...]
+    """Without a name, the only one."""
     config: dict[str, str]
     settings: dict[str, str]
     artifact: str | None = None
@@ -144,13 +160,16 @@ class Target:
     is_insecure: bool = False
     is_trusted: bool = False
     """Whether the precompiled code of an unpacked artifact is used."""
+    is_all: bool = False
+    """Whether all flows are meant."""
 
     @classmethod
     def of(
         cls,
         *,
-        flow: str | None,
+        flows: tuple[str, ...] = (),
         flow_name: str | None,
+        is_all: bool | None = None,
         manifest: str,
         overrides: tuple[str, ...],
         settings: tuple[str, ...],
@@ -160,18 +179,19 @@ class Target:
         insecure: bool = False,
         trusted: bool = False,
     ) -> Target:
-        if flow is not None and flow.startswith("oci:"):
-            artifact, flow = _only_artifact(flow, artifact), None
-        named = flow.removeprefix("flow.") if flow else None
-        if named is not None and flow_name is not None and named != flow_name:
-            raise UsageError(
-                "cli.bad-usage",
-                f"you named two flows, `{named}` and `{flow_name}`",
-                hint="name the flow once, as `flow.NAME` or with `--flow NAME`",
-            )
+        """`is_all`: whether `--all` was given; None for a command that works on one flow."""
+        for reference in [each for each in flows if each.startswith("oci:")]:
+            artifact = _only_artifact(reference, artifact)
+        names = [each.removeprefix("flow.") for each in flows if not each.startswith("oci:")]
+        if flow_name is not None and names and names != [flow_name]:
+            message = f"you named two flows, `{names[0]}` and `{flow_name}`"
+            hint = "name the flow once, as `flow.NAME` or with `--flow NAME`"
+            raise UsageError("cli.bad-usage", message, hint=hint)
+        names = [flow_name] if flow_name is not None else names
+        _check_names(names, is_all)
         return cls(
             manifest_path(manifest),
-            named or flow_name,
+            tuple(names),
             pairs(overrides, "--config", "NODE.KEY=VALUE"),
             setting_pairs(settings),
             artifact,
@@ -179,7 +199,18 @@ class Target:
             offline,
             insecure,
             trusted,
+            bool(is_all),
         )
+
+    @property
+    def flow(self) -> str | None:
+        """The name of the flow, for a command that works on one."""
+        return self.flows[0] if self.flows else None
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether a process is asked for that runs several flows."""
+        return self.is_all or len(self.flows) > 1
 
     @property
     def project(self) -> Path:
@@ -194,18 +225,34 @@ class Target:
 
     def link(self, screen: Screen, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow. Shows its warnings, and hides its secrets on the screen."""
-        return show_plan(screen, self.plan(screen, **ends))
+        [plan] = show_plans(screen, [self.plan(screen, **ends)])
+        return plan
 
     def plan(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> Plan:
         """The plan of the flow, from the files as they are now. The screen is for messages about
         an artifact that is fetched."""
         return self.linker(screen, **ends).plan(self.flow)
 
+    def plans(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> tuple[Plan, ...]:
+        """The plans of the flows that run in one process."""
+        linker = self.linker(screen, **ends)
+        return linker.plans_of(None if self.is_all else self.flows)
+
+    def only(self, flow: str, others: Sequence[str]) -> Target:
+        """The same for one of several flows, which run in this process."""
+        return replace(self, flows=(flow, *(name for name in others if name != flow)), is_all=False)
+
     def linker(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> ProjectLinker:
         """The linker of the project, for what is not in a plan."""
         from torvyn.link import Overrides, ProjectLinker
 
-        overrides = Overrides(self.config, self.settings, **ends, is_locked=self.is_locked)
+        overrides = Overrides(
+            self.config,
+            self.settings,
+            **ends,
+            is_locked=self.is_locked,
+            flows=self.flows if len(self.flows) > 1 else (),
+        )
         manifest = self.manifest
         if self.artifact is not None:
             project = self._prepared(self.artifact, screen)
@@ -227,11 +274,27 @@ class Target:
         )
 
 
-def show_plan(screen: Screen, plan: Plan) -> Plan:
-    """Shows the warnings of the plan, and hides its secrets on the screen."""
-    screen.secrets = plan.secrets
-    screen.warn(plan.warnings)
-    return plan
+def show_plans(screen: Screen, plans: Sequence[Plan]) -> Sequence[Plan]:
+    """Shows the warnings of the plans, and hides their secrets on the screen."""
+    screen.secrets = frozenset(secret for plan in plans for secret in plan.secrets)
+    screen.warn([warning for plan in plans for warning in plan.warnings])
+    return plans
+
+
+def _check_names(names: Sequence[str], is_all: bool | None) -> None:
+    """Refuses names that contradict each other."""
+    if is_all and names:
+        message = f"`--all` runs every flow, and you named `{names[0]}` too"
+        raise UsageError("cli.bad-usage", message, hint="leave one of the two out")
+    if is_all is None and len(names) > 1:
+        count = "two" if len(names) == 2 else len(names)
+        listing = " and ".join(f"`{name}`" for name in names)
+        message = f"you named {count} flows, {listing}"
+        hint = "this command works on one flow; `torvyn run` runs several in one process"
+        raise UsageError("cli.bad-usage", message, hint=hint)
+    for name in {name for name in names if names.count(name) > 1}:
+        message = f"you named flow `{name}` twice"
+        raise UsageError("cli.bad-usage", message, hint="a process runs a flow once")
 
 
 def _only_artifact(reference: str, option: str | None) -> str:

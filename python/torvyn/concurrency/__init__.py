@@ -13,5 +13,6 @@ require_asyncio   rejects event loops that are not asyncio's
 process_exit      the end of the process, as daemon threads see it
 signals           handlers for SIGINT and SIGTERM
 cpu_time          the CPU time of a thread or a task
+line_output       whole lines on standard output, whatever prints beside them
 switch_interval   how soon a waiting thread gets the interpreter
 """

@@ -45,6 +45,13 @@ _OF_ROLES = {
     for role, names in ROLE_METHODS.items()
 }
 """The methods of the role itself, which a component may leave as they are."""
+_ELEMENTS = frozenset(
+    (
+        *("chunk", "document", "event", "frame", "line", "message", "number", "pair", "reading"),
+        *("record", "request", "row", "sample", "sentence", "token", "word"),
+    )
+)
+"""What names of components say about their outputs."""
 INPUT, OUTPUT, ERROR = "input", "output", "error"
 
 
@@ -53,6 +60,12 @@ def is_component_class(thing: Any) -> bool:
     if not is_class(thing) or not issubclass(thing, Component):
         return False
     return issubclass(thing, tuple(ROLES.values())) or read_text_attribute(thing, "role") in ROLES
+
+
+def unit_of_name(name: str, role: str) -> str | None:
+    """What a component sends, if its name says so: `token-source` sends tokens."""
+    noun, _, rest = name.rpartition("-")
+    return f"{noun}s" if rest == role and noun in _ELEMENTS else None
 
 
 def role_of(component: type[Component] | Component) -> str:

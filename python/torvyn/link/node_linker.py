@@ -35,6 +35,7 @@ from torvyn.link.component_traits import (
     inputs_of,
     ports_of,
     role_of,
+    unit_of_name,
 )
 from torvyn.link.defaults import UNLIMITED_S, Defaults
 from torvyn.link.option_values import place_of, value_of
@@ -104,7 +105,9 @@ class NodeLinker:
             component=loaded.ref,
             config=self._config(record, component, role, config, path, problems),
             run=self._run(record, component, role, path, problems),
-            unit=unit or read_text_attribute(component, "unit"),
+            unit=unit
+            or read_text_attribute(component, "unit")
+            or unit_of_name(loaded.ref.name, role),
             ports=(*ports, ERROR) if policy.recovery == "dead-letter" else ports,
             inputs=inputs_of(component, role),
             on_error=policy,

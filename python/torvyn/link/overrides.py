@@ -32,6 +32,8 @@ class Overrides:
     output: str | None = None
     """`--output`: the file that the flow's only `file` or `console` sink writes."""
     deadline_s: float | None = None
+    flows: tuple[str, ...] = ()
+    """The flows of this process, if it has several: `config` then has `flow.node.key`."""
     is_locked: bool = False
     """`--locked`: whether every component must match torvyn.lock."""
     checks_locks: bool = True
@@ -55,7 +57,7 @@ class Overrides:
         """The flow with these changes. `declared` names the components of the project, which may
         have the name of a built-in one."""
         nodes = dict(flow.nodes)
-        for target, text in self.config.items():
+        for target, text in self._config_of(flow.name).items():
             _configure(nodes, target, text, flow.name, problems)
         builtin = {name: node for name, node in nodes.items() if node.component not in declared}
         if self.input is not None:
@@ -70,6 +72,28 @@ class Overrides:
                 nodes[node.name] = _with_output(node, self.output, problems)
         deadline_s = flow.deadline_s if self.deadline_s is None else self.deadline_s
         return replace(flow, nodes=nodes, deadline_s=deadline_s)
+
+    def _config_of(self, flow: str) -> Mapping[str, str]:
+        """What `config` says about the nodes of a flow."""
+        if not self.flows:
+            return self.config
+        own = f"{flow}."
+        return {
+            target.removeprefix(own): text
+            for target, text in self.config.items()
+            if target.startswith(own)
+        }
+
+    def check_flows(self, problems: Problems) -> None:
+        """Reports what `config` says about no flow of this process."""
+        for target in self.config if self.flows else ():
+            name, dot, _ = target.partition(".")
+            if name not in self.flows or not dot:
+                place = Location("command line", path=f"--config {target}")
+                message = f"`{target}` does not say which of the {len(self.flows)} flows it is for"
+                form = f"write `--config FLOW.NODE.KEY=VALUE`; the flows are {quoted(self.flows)}"
+                hint = suggestion(name, self.flows, form) if dot else form
+                problems.add(_CODE, message, place, hint)
 
 
 NO_OVERRIDES: Final = Overrides()

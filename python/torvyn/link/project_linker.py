@@ -7,7 +7,7 @@ the settings, the overrides and the flows, so that one error reports all of them
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -21,6 +21,7 @@ from torvyn.errors import (
     TorvynError,
 )
 from torvyn.link.checks.grants import check_grant_names
+from torvyn.link.checks.priorities import check_priorities
 from torvyn.link.checks.segments import select_segments
 from torvyn.link.component_loader import Library
 from torvyn.link.flow_linker import FlowLinker
@@ -29,7 +30,7 @@ from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord, Manifest, Settings, parse_leniently, read_text
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.settings import resolve_leniently
-from torvyn.sandbox.build.wit_check import check_wit
+from torvyn.sandbox.build.wit import check_wit
 
 
 class ProjectLinker:
@@ -78,6 +79,21 @@ class ProjectLinker:
         assert plan is not None
         return plan
 
+    def plans_of(self, names: Sequence[str] | None) -> tuple[Plan, ...]:
+        """The Plans of flows that run in one process; of all flows if `names` is None. One error
+        reports the problems of all."""
+        names = [*self.manifest.flows] if names is None else names
+        if not names and len(self.manifest.flows) > 1:
+            self._add_ambiguous(Location(self.manifest.file), ", or all with `--all`")
+            self.raise_problems()
+        if len(names) < 2:
+            return (self.plan(names[0] if names else None),)
+        self.overrides = replace(self.overrides, flows=tuple(names))
+        self.overrides.check_flows(self.problems)
+        plans = [self._link(flow) for flow in map(self._flow, names) if flow is not None]
+        self.raise_problems()
+        return tuple(plan for plan in plans if plan is not None)
+
     def plans(self, required: Collection[str]) -> dict[str, Plan]:
         """The Plans of all flows without problems, by name. A problem of a flow that is not
         required becomes a warning."""
@@ -92,6 +108,7 @@ class ProjectLinker:
         """Every problem of the file, its flows and its components; warnings last."""
         self.plans(self.manifest.flows)
         self._check_unused_components()
+        check_priorities(self.manifest, self.problems)
         self._check_file(warns=True)
         folder = Path(self.manifest.file).parent
         paths = (folder / record.path for record in self.manifest.components if record.path)
@@ -174,15 +191,19 @@ class ProjectLinker:
         if name is None:
             if len(flows) == 1:
                 return next(iter(flows.values()))
-            message = f"the file has {len(flows)} flows, and you named none"
-            hint = f"name one of {quoted(flows)}" if flows else None
-            self.problems.add("link.flow-ambiguous", message, place, hint)
+            self._add_ambiguous(place)
             return None
         if name not in flows:
             hint = suggestion(name, flows, f"its flows are {quoted(flows)}" if flows else None)
             self.problems.add("link.flow-unknown", f"unknown flow `{name}`", place, hint)
             return None
         return flows[name]
+
+    def _add_ambiguous(self, place: Location, otherwise: str = "") -> None:
+        flows = self.manifest.flows
+        message = f"the file has {len(flows)} flows, and you named none"
+        hint = f"name one of {quoted(flows)}{otherwise}" if flows else None
+        self.problems.add("link.flow-ambiguous", message, place, hint)
 
     def _check_unused_components(self) -> None:
         """Loads the components that no flow uses, so that a broken one is reported."""

@@ -30,10 +30,10 @@ def render(manifest: Manifest) -> str:
         if any(_values(table, getattr(manifest, name))):
             blocks.append(_block(f"[{name}]", table, getattr(manifest, name)))
     for grant in manifest.security.grants.values():
-        header = f"[security.grants.{_key(grant.name)}]"
+        header = f"[security.grants.{bare_or_quoted(grant.name)}]"
         blocks.append(_block(header, settings_tables.GRANT, grant))
     if routes := manifest.serve.routes:
-        lines = [f"{_key(name)} = {plain(flow)}" for name, flow in routes.items()]
+        lines = [f"{bare_or_quoted(name)} = {plain(flow)}" for name, flow in routes.items()]
         blocks.append("\n".join(["[serve.routes]", *lines, ""]))
     if any(_values(tables.PACK, manifest.pack)):
         blocks.append(_block("[pack]", tables.PACK, manifest.pack))
@@ -41,10 +41,10 @@ def render(manifest: Manifest) -> str:
 
 
 def _flow(flow: FlowRecord) -> Iterator[str]:
-    header = f"flow.{_key(flow.name)}"
+    header = f"flow.{bare_or_quoted(flow.name)}"
     yield _block(f"[{header}]", tables.FLOW, flow)
     for node in flow.nodes.values():
-        yield _block(f"[{header}.nodes.{_key(node.name)}]", tables.NODE, node)
+        yield _block(f"[{header}.nodes.{bare_or_quoted(node.name)}]", tables.NODE, node)
     for edge in flow.edges:
         yield _block(f"[[{header}.edges]]", tables.EDGE, edge)
 
@@ -88,7 +88,7 @@ def _inline(table: Table, record: PortRef | dict[str, Any]) -> str:
 def plain(value: Any) -> str:
     """JSON data as TOML."""
     if isinstance(value, dict):
-        pairs = ", ".join(f"{_key(key)} = {plain(item)}" for key, item in value.items())
+        pairs = ", ".join(f"{bare_or_quoted(key)} = {plain(item)}" for key, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(plain(item) for item in value)}]"
@@ -100,7 +100,8 @@ def plain(value: Any) -> str:
     return json.dumps(value)
 
 
-def _key(key: str) -> str:
+def bare_or_quoted(key: str) -> str:
+    """A key or a part of a table's name, as TOML."""
     return key if _BARE.fullmatch(key) else quote(key)
 
 

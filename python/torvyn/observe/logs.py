@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import ModuleType
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TextIO
 
+from torvyn.concurrency.line_output import line_prefix, write_lines
 from torvyn.text.control_characters import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
 from torvyn.text.redaction import REDACTED, redact
 
@@ -143,7 +144,7 @@ class HumanFormatter(logging.Formatter):
         return text.replace("\n", "\n  ")
 
 
-class _StderrHandler(logging.StreamHandler[IO[str]]):
+class _StderrHandler(logging.StreamHandler[TextIO]):
     """Keeps log records and the output of components in order."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -153,7 +154,14 @@ class _StderrHandler(logging.StreamHandler[IO[str]]):
         except (OSError, ValueError, AttributeError):
             # The component that prints to a closed standard output gets the error.
             pass
-        super().emit(record)
+        try:
+            prefix = "" if isinstance(self.formatter, JsonFormatter) else line_prefix.get()
+            write_lines(self.stream, self.format(record), prefix)
+            self.flush()
+        except RecursionError:
+            raise
+        except Exception:
+            self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Drops records that cannot be written: standard error may be closed."""
@@ -164,7 +172,7 @@ def show_logs(
     format: str,
     level: int,
     secrets: Iterable[str] | Callable[[], Iterable[str]] = (),
-    stream: IO[str] | None = None,
+    stream: TextIO | None = None,
     *,
     component_level: int | None = None,
 ) -> Iterator[None]:

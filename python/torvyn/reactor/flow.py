@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from torvyn.concurrency.line_output import line_prefix
 from torvyn.contract import Backpressure, Element, End, OnError, Priority, Stage
 from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError
@@ -21,7 +22,7 @@ from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.statistics import Statistics
 
 if TYPE_CHECKING:
-    from torvyn._native import ManualClock
+    from torvyn._native import ManualClock, NativeFlow
     from torvyn.reactor.run.execution import Execution
     from torvyn.reactor.run.run_statistics import Call
     from torvyn.reactor.runners.stepped_runner import StepScheduler
@@ -102,18 +103,25 @@ class Flow(SwappableFlow):
         self,
         *,
         is_abandonable: bool = False,
+        is_shared: bool = False,
         on_start: Callable[[], None] | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> Statistics:
+        """`is_shared`: the workers run the flow, beside others, while this thread waits."""
         self._must_be_closed("run")
         execution = self._execute(is_abandonable=is_abandonable)
         execution.events.on_end = on_end
         native = execution.start()
-        execution.driver_thread = threading.get_ident()
+        if not is_shared:
+            execution.driver_thread = threading.get_ident()
         if on_start is not None:
             on_start()
         try:
-            native.drive()
+            if is_shared:
+                self._hand_over(execution, native)
+                execution.events.over.wait()
+            else:
+                native.drive()
         finally:
             execution.close()
         execution.raise_failure()
@@ -133,16 +141,21 @@ class Flow(SwappableFlow):
 
     def start(self) -> Flow:
         """Runs the flow on the worker threads, and returns at once."""
+        self._must_be_closed("start")
+        execution = self._execute(is_abandonable=True)
+        self._hand_over(execution, execution.start_within_limits())
+        return self
+
+    def _hand_over(self, execution: Execution, native: NativeFlow) -> None:
+        """From now on the workers run the flow."""
         from torvyn.reactor.threads.workers import keep_flow, release_flow, workers
 
-        self._must_be_closed("start")
         pool = workers(self.plan.runtime.worker_threads)
-        execution = self._execute(is_abandonable=True)
-        native = execution.start_within_limits()
         keep_flow(native.key, self, execution.plan)
         execution.events.on_end = partial(release_flow, native.key)
+        if execution.line_prefix:
+            native.set_turn_callback(partial(line_prefix.set, execution.line_prefix))
         native.start(pool)
-        return self
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Waits for the end of a started flow; raises its failure. False if the time runs out."""

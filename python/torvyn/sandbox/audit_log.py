@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from torvyn.concurrency.line_output import write_lines
 from torvyn.errors import TorvynError
 
 OpenError = Callable[[str], TorvynError]
@@ -67,7 +68,7 @@ class AuditLog:
             return
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         # `json.dumps` escapes all other control characters.
-        line = json.dumps({"time": now, **fields}).replace("\x7f", "\\u007f") + "\n"
+        line = json.dumps({"time": now, **fields}).replace("\x7f", "\\u007f")
         try:
             self._put(line)
         except OSError as error:
@@ -76,9 +77,9 @@ class AuditLog:
     def _put(self, line: str) -> None:
         if self._descriptor is not None:
             # One write per line, so that lines of several processes do not mix.
-            os.write(self._descriptor, line.encode())
+            os.write(self._descriptor, f"{line}\n".encode())
         elif self._to == "stdout" and sys.stdout is not None:
-            sys.stdout.write(line)
+            write_lines(sys.stdout, line)
             sys.stdout.flush()
 
     def _log_failure(self, error: OSError) -> None:

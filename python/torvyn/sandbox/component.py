@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn import _native
 from torvyn._native import NativeError, NativeStage
+from torvyn.concurrency.line_output import line_prefix, write_lines
 from torvyn.contract import ROLES, Component, Context
 from torvyn.contract.enums import ConfigKind
 from torvyn.errors import (
@@ -80,10 +81,13 @@ class GuestHealth:
     """The time to create the replacements, including `init`."""
     memory_bytes: int = 0
     """The linear memory of the instance after its last call."""
+    hidden_lines: int = 0
+    """What it printed to standard output without a grant; the log has the lines."""
 
     @classmethod
-    def of(cls, guest: SandboxGuest) -> GuestHealth:
-        return cls(*(getattr(guest, each.name) for each in fields(cls)))
+    def of(cls, guest: SandboxGuest, hidden_lines: int) -> GuestHealth:
+        names = [each.name for each in fields(cls) if each.name != "hidden_lines"]
+        return cls(**{name: getattr(guest, name) for name in names}, hidden_lines=hidden_lines)
 
     @property
     def mean_replace_ns(self) -> float | None:
@@ -103,6 +107,7 @@ class GuestComponent(Component):
     compiled: ClassVar[CompiledComponent]
 
     limits: GuestLimits | None = None
+    _printer: _Printer | None = None
     _guest: SandboxGuest | None = None
     _denied: Mapping[str, int] = MappingProxyType({})
     _last_health = GuestHealth()
@@ -110,7 +115,9 @@ class GuestComponent(Component):
     @property
     def health(self) -> GuestHealth:
         """Live while the guest runs; the last values afterwards."""
-        return self._last_health if self._guest is None else GuestHealth.of(self._guest)
+        if self._guest is None:
+            return self._last_health
+        return GuestHealth.of(self._guest, self._hidden_lines)
 
     def set_limits(self, limits: GuestLimits) -> None:
         """Called by the reactor before `init`."""
@@ -142,7 +149,8 @@ class GuestComponent(Component):
 
     def printer(self, node: str) -> Callable[[str, str, bool], None]:
         """Receives each line that the guest prints. It must not refer to the component."""
-        return partial(_print, node)
+        self._printer = _Printer(node)
+        return self._printer
 
     def stage(self, ports: tuple[str, ...], context: Context) -> NativeStage:
         """The native stage of the guest."""
@@ -164,7 +172,7 @@ class GuestComponent(Component):
         limits = self.limits or GuestLimits(self.name)
         if guest is None:
             return
-        self._last_health = health = GuestHealth.of(guest)
+        health = GuestHealth.of(guest, self._hidden_lines)
         if health.traps:
             logger.warning(
                 "node `%s`: %d traps, %d states lost, %d instances replaced",
@@ -181,6 +189,11 @@ class GuestComponent(Component):
         finally:
             self._denied = guest.denied
             _log_denied(limits.node, self._denied)
+            self._last_health = replace(health, hidden_lines=self._hidden_lines)
+
+    @property
+    def _hidden_lines(self) -> int:
+        return 0 if self._printer is None else self._printer.hidden_lines
 
 
 class StatefulGuest(GuestComponent):
@@ -231,19 +244,26 @@ def _log_denied(node: str, denied: Mapping[str, int]) -> None:
         logger.log(level, "node `%s` was denied: %s", node, counts, extra=extra)
 
 
-def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
-    """Prints a guest's line to the host's own stream if granted, otherwise to the log.
+class _Printer:
+    """Prints a guest's lines to the host's own streams if granted, otherwise to the log.
 
     For a terminal, control characters are escaped.
     """
-    if is_granted:
-        stream = sys.stdout if channel == "stdout" else sys.stderr
-        print(
-            escape_controls(text) if stream is not None and stream.isatty() else text, file=stream
-        )
-    else:
-        line = text.translate(_LOG_ESCAPES)
-        logger.info("%s: %s", node, line, extra={"node": node, "event": f"guest.{channel}"})
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._prefix = line_prefix.get()
+        self.hidden_lines = 0
+
+    def __call__(self, channel: str, text: str, is_granted: bool) -> None:
+        if is_granted:
+            stream = sys.stdout if channel == "stdout" else sys.stderr
+            is_terminal = stream is not None and stream.isatty()
+            write_lines(stream, escape_controls(text) if is_terminal else text, self._prefix)
+            return
+        self.hidden_lines += channel == "stdout"
+        line, extra = text.translate(_LOG_ESCAPES), {"event": f"guest.{channel}"}
+        logger.info("%s: %s", self._node, line, extra={"node": self._node, **extra})
 
 
 def guest_class(

@@ -163,6 +163,20 @@ impl NativeFlow {
         }));
     }
 
+    /// Sets a callback for the start of each turn on a worker. A flow of native stages has none.
+    fn set_turn_callback(&self, callback: Py<PyAny>) {
+        if !self.flow.hosted {
+            return;
+        }
+        self.flow.set_turn_hook(Box::new(move || {
+            Python::attach(|py| {
+                if let Err(error) = callback.call0(py) {
+                    error.write_unraisable(py, Some(callback.bind(py)));
+                }
+            });
+        }));
+    }
+
     fn wake(&self) {
         self.flow.wake();
     }

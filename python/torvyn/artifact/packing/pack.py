@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from torvyn.artifact.blob_files import write_file
+from torvyn.artifact.failures import unwritable
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.lock import NAME, Lock, LockedArtifact, LockedFile, file_digest
 from torvyn.artifact.media_types import (
@@ -90,8 +93,8 @@ def pack(manifest: Manifest, options: PackOptions) -> Packed:
         check_compiler(target)
     project = ProjectFiles.of(manifest, options.include)
     old = Lock.read(project.folder)
-    with tempfile.TemporaryDirectory(prefix="torvyn-wheels-") as room:
-        wheels = _wheels(project, options, old, Path(room))
+    with _staging(options.output) as staging:
+        wheels = _wheels(project, options, old, staging.folder / "wheels")
         pulled, artifacts = _pulled(manifest, options, old)
         lock = Lock(
             tuple(component.lock(project.folder) for component in project.components),
@@ -106,18 +109,33 @@ def pack(manifest: Manifest, options: PackOptions) -> Packed:
             is_locked=options.is_locked,
             updates_lock=options.updates_lock,
         )
-        layout = Layout.create(options.output)
-        packer = _Packer(manifest, options, project, layout)
+        packer = _Packer(manifest, options, project, staging)
         if options.component is None:
             made = packer.project({**project.files, **wheels, **pulled}, lock)
         else:
             made = packer.component(options.component, lock)
+        layout = Layout.create(options.output)
+        layout.take(staging, made)
     tags = options.tags or (manifest.project.version,)
     descriptor = layout.add_manifest(made, *tags)
     changed = options.component is None and not options.is_locked and old != lock
     if changed:
         write_file(project.folder / NAME, lock.render().encode())
     return Packed(layout, descriptor, made, tags, changed)
+
+
+@contextlib.contextmanager
+def _staging(output: Path) -> Iterator[Layout]:
+    """A layout on the file system of `output`. What a pack that fails has written goes with it."""
+    place = next(folder for folder in (output, *output.absolute().parents) if folder.is_dir())
+    try:
+        folder = tempfile.mkdtemp(prefix=".torvyn-pack-", dir=place)
+    except OSError as error:
+        raise unwritable(output, error) from error
+    try:
+        yield Layout.create(Path(folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wheels(
@@ -127,6 +145,7 @@ def _wheels(
     if not options.has_wheels:
         return {}
     folder = project.folder
+    room.mkdir()
     homes = [folder / each.record.path for each in project.components if each.wasm is None]
     files = requirement_files(folder, homes)
     pins = None if options.updates_lock else lock

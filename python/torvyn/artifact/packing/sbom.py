@@ -5,21 +5,32 @@ The same contents give the same bytes: the serial number is derived from them, a
 
 from __future__ import annotations
 
-import json
+import re
 import tomllib
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from torvyn.artifact.json_form import canonical
 from torvyn.artifact.lock import Lock
-from torvyn.artifact.packages import import_package
 from torvyn.manifest.records import ProjectRecord
 
-_PURPOSE: Final = "an SBOM"
 _NAMESPACE: Final = uuid.UUID("7d0c9e61-3a56-5ab1-8d8c-6f1f5b2f3c11")
+_SPDX: Final = {
+    name.lower(): name
+    for name in (
+        "0BSD", "AGPL-3.0-only", "AGPL-3.0-or-later", "Apache-2.0", "Artistic-2.0", "BSD-2-Clause",
+        "BSD-3-Clause", "BSL-1.0", "BUSL-1.1", "CC-BY-4.0", "CC-BY-SA-4.0", "CC0-1.0",
+        "CDDL-1.0", "EPL-1.0", "EPL-2.0", "EUPL-1.2", "GPL-2.0-only", "GPL-2.0-or-later",
+        "GPL-3.0-only", "GPL-3.0-or-later", "ISC", "LGPL-2.1-only", "LGPL-2.1-or-later",
+        "LGPL-3.0-only", "LGPL-3.0-or-later", "MIT", "MIT-0", "MPL-2.0", "MS-PL", "MulanPSL-2.0",
+        "OFL-1.1", "PostgreSQL", "Python-2.0", "Unlicense", "Zlib",
+    )
+}  # fmt: skip
+"""SPDX identifiers of usual licenses. The schema refuses others as identifiers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +50,27 @@ class Material:
 
 
 def sbom(project: ProjectRecord, materials: Iterable[Material]) -> bytes:
-    model = import_package("cyclonedx.model.component", _PURPOSE)
-    output = import_package("cyclonedx.output.json", _PURPOSE)
-    bom = import_package("cyclonedx.model.bom", _PURPOSE).Bom()
-    main = model.Component(
-        name=project.name,
-        version=project.version,
-        type=model.ComponentType.APPLICATION,
-        bom_ref="project",
-        licenses=_licenses(project.license),
-    )
-    bom.metadata.component = main
-    parts = [_component(model, material) for material in sorted(set(materials), key=_order)]
-    bom.components.update(parts)
-    bom.register_dependency(main, parts)
-    document = json.loads(output.JsonV1Dot6(bom).output_as_string())
-    # Times and random numbers would make every pack of the same files different.
-    del document["metadata"]["timestamp"], document["serialNumber"]
+    parts = sorted(set(materials), key=_order)
+    depends = {"ref": "project", "dependsOn": sorted(part.ref for part in parts)}
+    document = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "bom-ref": "project",
+                "type": "application",
+                "name": project.name,
+                "version": project.version,
+                **_licenses(project.license),
+            }
+        },
+        "components": [_component(part) for part in parts],
+        "dependencies": [depends if parts else {"ref": "project"}]
+        + [{"ref": part.ref} for part in parts],
+    }
+    # A random number, as is usual, would make every pack of the same files different.
     serial = uuid.uuid5(_NAMESPACE, canonical(document).decode())
     return canonical({**document, "serialNumber": f"urn:uuid:{serial}"})
 
@@ -83,26 +98,29 @@ def crates(folders: Sequence[Path], root: Path) -> Iterator[Material]:
                 yield Material(package["name"], package["version"], "cargo", checksum)
 
 
-def _component(model: Any, material: Material) -> Any:
-    url = import_package("packageurl", _PURPOSE).PackageURL
-    hashes = import_package("cyclonedx.model", _PURPOSE)
-    sha256 = hashes.HashAlgorithm.SHA_256
-    has_url = material.kind in ("pypi", "cargo")
-    return model.Component(
-        name=material.name,
-        version=material.version or None,
-        type=model.ComponentType.LIBRARY,
-        bom_ref=material.ref,
-        purl=url(material.kind, None, material.name, material.version) if has_url else None,
-        hashes=[hashes.HashType(alg=sha256, content=material.sha256)] if material.sha256 else [],
-    )
+def _component(material: Material) -> dict[str, Any]:
+    fields: dict[str, Any] = {"bom-ref": material.ref, "type": "library", "name": material.name}
+    if material.version:
+        fields["version"] = material.version
+    if material.kind in ("pypi", "cargo"):
+        name, version = quote(material.name, safe=""), quote(material.version, safe="")
+        fields["purl"] = f"pkg:{material.kind}/{name}@{version}"
+    if material.sha256:
+        fields["hashes"] = [{"alg": "SHA-256", "content": material.sha256}]
+    return fields
 
 
-def _licenses(text: str | None) -> list[Any]:
+def _licenses(text: str | None) -> dict[str, Any]:
+    """An SPDX identifier, an expression of several, or the name of another license."""
     if not text:
-        return []
-    factory = import_package("cyclonedx.contrib.license.factories", _PURPOSE).LicenseFactory()
-    return [factory.make_from_string(text)]
+        return {}
+    words = re.sub(r"[()]", " ", text).split()
+    known = [_SPDX.get(word.lower()) for word in words]
+    if len(words) == 1 and known[0]:
+        return {"licenses": [{"license": {"id": known[0]}}]}
+    if len(words) > 1 and all(known[0::2]) and all(word in ("AND", "OR") for word in words[1::2]):
+        return {"licenses": [{"expression": text}]}
+    return {"licenses": [{"license": {"name": text}}]}
 
 
 def _order(material: Material) -> tuple[str, ...]:

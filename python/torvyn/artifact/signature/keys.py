@@ -42,9 +42,9 @@ class PublicKey:
 
     @classmethod
     def parse(cls, pem: bytes, name: str) -> PublicKey:
+        serialization = _serialization()
         from cryptography.exceptions import UnsupportedAlgorithm
 
-        serialization = _serialization()
         try:
             key = serialization.load_pem_public_key(pem)
         except (ValueError, UnsupportedAlgorithm):
@@ -102,9 +102,9 @@ class SigningKey:
 
     @classmethod
     def generate(cls, algorithm: str = "ed25519", name: str = "key") -> SigningKey:
+        _serialization()
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-        _serialization()
         key: Ed25519PrivateKey | EllipticCurvePrivateKey
         if algorithm == "ed25519":
             key = ed25519.Ed25519PrivateKey.generate()
@@ -114,9 +114,9 @@ class SigningKey:
 
     @classmethod
     def parse(cls, pem: bytes, name: str, passphrase: bytes | None = None) -> SigningKey:
+        serialization = _serialization()
         from cryptography.exceptions import UnsupportedAlgorithm
 
-        serialization = _serialization()
         try:
             key = serialization.load_pem_private_key(pem, passphrase)
         except TypeError:

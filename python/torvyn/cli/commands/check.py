@@ -39,7 +39,11 @@ def command(screen: Screen, manifest: str, locked: bool) -> int:
     errors = [problem for problem in problems if problem.severity == "error"]
     if not errors:
         plans = ProjectLinker.open(path).plans(linker.manifest.flows).values()
-        problems = (*problems, *memory_warnings(*plans), *store_warnings(*plans))
+        problems = (
+            *problems,
+            *memory_warnings(*([plan] for plan in plans)),
+            *store_warnings(*plans),
+        )
     code = (3 if linker.problems.are_outside else 2) if errors else 0
     if screen.is_json:
         records = [problem.to_dict() for problem in problems]

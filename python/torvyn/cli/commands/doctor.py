@@ -160,7 +160,8 @@ def _manifest() -> Finding:
     linker = ProjectLinker.open("Torvyn.toml")
     problems = linker.check()
     if not problems:
-        for warning in memory_warnings(*linker.plans(linker.manifest.flows).values()):
+        plans = linker.plans(linker.manifest.flows).values()
+        for warning in memory_warnings(*([plan] for plan in plans)):
             return Finding("manifest", "warn", f"Torvyn.toml: {warning.message}", warning.hint)
         return Finding("manifest", "ok", "Torvyn.toml")
     hint = "run `torvyn check` for the list"

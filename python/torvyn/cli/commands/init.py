@@ -18,7 +18,8 @@ torvyn init hello
 torvyn init edge --template gateway
 torvyn init guard --template filter --name content-guard
 torvyn init fast --language c
-torvyn init careful --language python"""
+torvyn init careful --language python
+torvyn init safe --language rust"""
 
 
 @make_command("init", example=EXAMPLE)

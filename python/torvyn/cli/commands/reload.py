@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,39 +33,66 @@ def command(
 ) -> int:
     """Bring a running flow up to date with its files.
 
-    Reads the manifest and the components of a flow that `torvyn run` runs, shows what has changed,
-    and exchanges the components of these nodes between two elements: nothing is lost or repeated,
-    and the flow goes on. A component that fails after that is exchanged for the old one again.
-    If the graph of a flow with `disk` edges or checkpoints has changed, only the segments that it
-    concerns are exchanged. Other flows with a new graph need a restart.
+    Reads the manifest and the components of a flow that `torvyn run` runs, or of all flows of a
+    process, shows what has changed, and exchanges the components of these nodes between two
+    elements: nothing is lost or repeated, and the flow goes on. A component that fails after that
+    is exchanged for the old one again. If the graph of a flow with `disk` edges or checkpoints has
+    changed, only the segments that it concerns are exchanged. Other flows with a new graph need a
+    restart.
     """
-    path, flow = _find(target)
+    found = _find(target)
+    request = _Request(dry_run, yes, discard_state)
+    documents, errors = [], []
+    for path, flow in found:
+        try:
+            document, answer = _reload(screen, path, flow, request)
+            documents.append(document)
+            errors += answer.get("errors", [])
+        except FlowError as error:
+            if len(found) == 1:
+                raise
+            errors += [each.to_dict() for each in error.diagnostics]
+    if screen.is_json:
+        screen.document(documents[0] if len(found) == 1 else {"flows": documents})
+    _raise_errors({"errors": errors})
+    return 0
+
+
+@dataclass(frozen=True)
+class _Request:
+    dry_run: bool
+    yes: bool
+    discard_state: bool
+
+
+def _reload(
+    screen: Screen, path: Path, flow: str, request: _Request
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Brings one flow up to date. Returns what the command says about it, and its answer."""
     difference = _ask(path, "difference")
     _show_difference(screen, flow, difference)
-    if dry_run or not (difference["nodes"] or difference["graph"]):
-        if screen.is_json:
-            screen.document({"flow": flow, "difference": difference, "swaps": []})
-        return 0
-    _raise_refusals(flow, difference, discard_state)
-    if not yes and not _is_wanted(screen):
-        return 0
+    if request.dry_run or not (difference["nodes"] or difference["graph"]):
+        return {"flow": flow, "difference": difference, "swaps": []}, {}
+    _raise_refusals(flow, difference, request.discard_state)
+    if not request.yes and not _is_wanted(screen):
+        return {"flow": flow, "difference": difference, "swaps": []}, {}
     token = difference["token"]
-    answer = _ask(path, "reload", token=token, discard_state=discard_state)
-    swaps: list[dict[str, Any]] = answer["swaps"]
-    if screen.is_json:
-        restarted_ms = answer.get("restarted_ms")
-        fields = {"difference": difference, "swaps": swaps, "restarted_ms": restarted_ms}
-        done = {"segments": answer.get("segments", []), "pause_ms": answer.get("pause_ms")}
-        screen.document({"flow": flow, **fields, **done})
+    answer = _ask(path, "reload", token=token, discard_state=request.discard_state)
+    _show_answer(screen, answer)
+    restarted_ms = answer.get("restarted_ms")
+    fields = {"difference": difference, "swaps": answer["swaps"], "restarted_ms": restarted_ms}
+    done = {"segments": answer.get("segments", []), "pause_ms": answer.get("pause_ms")}
+    return {"flow": flow, **fields, **done}, answer
+
+
+def _show_answer(screen: Screen, answer: dict[str, Any]) -> None:
     _show_segments(screen, answer)
-    for swap in swaps:
+    for swap in answer["swaps"]:
         state = {"restored": "its state was kept", "empty": "its state was discarded"}
         what = state.get(swap["state"], "it has no state")
         screen.info(f"[torvyn] {swap['node']}: paused for {swap['pause_ms']:.2f} ms; {what}")
-    _raise_errors(answer)
-    if "restarted_ms" in answer:
+    if "restarted_ms" in answer and not answer.get("errors"):
         screen.info(f"[torvyn] The new graph runs; it took {answer['restarted_ms']:.0f} ms.")
-    return 0
 
 
 def _is_wanted(screen: Screen) -> bool:
@@ -74,23 +102,24 @@ def _is_wanted(screen: Screen) -> bool:
     return click.confirm("Exchange them?", err=True)
 
 
-def _find(target: str | None) -> tuple[Path, str]:
-    """The control socket of the flow that is meant, and its name."""
-    from torvyn.cli.supervision.running_flows import control_socket_of, running_flows
+def _find(target: str | None) -> list[tuple[Path, str]]:
+    """The control sockets of the flows that are meant, and their names: one flow, or all of a
+    process."""
+    from torvyn.cli.supervision.running_flows import flows_and_sockets
 
-    found = running_flows()
-    names = ", ".join(f"{each['flow']} ({each['pid']})" for each in found)
+    found = flows_and_sockets()
+    names = ", ".join(f"{each['flow']} ({each['pid']})" for each, _ in found)
     if target is not None:
-        found = [each for each in found if target in (each["flow"], str(each["pid"]))]
+        found = [each for each in found if target in (each[0]["flow"], str(each[0]["pid"]))]
     hint = f"the running flows are {names}" if names else "start one with `torvyn run`"
     if not found:
         which = f"`{target}`" if target else "of yours"
         raise UsageError("cli.flow-unknown", f"no flow {which} is running", hint=hint)
-    if len(found) > 1:
+    if len({document["pid"] for document, _ in found}) > 1 or (target is None and len(found) > 1):
         which = f"are named `{target}`" if target else "are running"
         message = f"{len(found)} flows {which}; say which one"
         raise UsageError("cli.flow-unknown", message, hint=f"give its process: {names}")
-    return control_socket_of(found[0]["pid"]), found[0]["flow"]
+    return [(path, document["flow"]) for document, path in found]
 
 
 def _ask(path: Path, name: str, **fields: Any) -> dict[str, Any]:

@@ -1,46 +1,45 @@
-"""`torvyn run`: runs a flow and prints its summary."""
+"""`torvyn run`: runs flows and prints their summaries."""
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.flow_runs import (
+    RunRequest,
+    notice,
+    run_flows,
+    show_end,
+    show_start,
+    shown_logs,
+)
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import (
     Ends,
     Target,
     artifact_options,
     end_options,
-    flow_options,
-    show_plan,
+    flows_options,
+    show_plans,
     target_with_ends,
 )
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from torvyn.cli.flow_runs import Exchange
     from torvyn.cli.foreground_run import Outcome
-    from torvyn.cli.supervision.exchanger import LinkProject
     from torvyn.link.plan import Plan
-    from torvyn.reactor import Flow
-
-    Exchange = tuple[Path, LinkProject]
-
-logger = logging.getLogger("torvyn.cli")
 
 EXAMPLE = """\
 torvyn run
 torvyn run flow.main --input tokens.txt --limit 1000 --stats
 torvyn run --config filter.words=secret,private
+torvyn run flow.alarms flow.history --config alarms.source.path=/dev/ttyUSB0
+torvyn run --all --timeout 10s
 torvyn run flow.main --segment uplink --nats nats://10.0.0.2:4222
 torvyn run flow.main --on ray"""
 
@@ -85,7 +84,7 @@ def segment_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 @make_command("run", example=EXAMPLE)
-@flow_options
+@flows_options
 @artifact_options
 @end_options
 @click.option(
@@ -108,13 +107,18 @@ def command(
     on: str | None,
     **options: Any,
 ) -> int:
-    """Run a flow.
+    """Run a flow, or several in one process.
 
     Output of components goes to standard output, messages go to standard error. Ctrl-C drains the
     flow: the sources stop, and the elements in the flow still reach the sinks. A second Ctrl-C
     cancels the flow, a third ends the process. A flow with durable edges or checkpoints saves its
     state instead, and the next run continues there. With `--stats --format json`, the last line of
     standard output is a JSON object with the statistics.
+
+    Several flows share the workers by their priorities. Each line begins with the name of its flow,
+    and each flow has a summary. A flow that fails does not end the others; the exit code is the
+    highest of all flows. `--limit` and `--timeout` are for each flow, Ctrl-C is for all. The JSON
+    object has `flows`, a list with one object per flow.
     """
     from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.cli.supervision.prepared_start import wait_for_start
@@ -123,103 +127,65 @@ def command(
     if nats is not None:
         options["settings"] = (*options["settings"], f"cluster.nats={nats}")
     target, ends, limit = target_with_ends(options)
-    restarts = None
+    given = {"--segment": segments, "--replica": replica, "--run": run_name, "--on": on}
+    if target.is_of_several:
+        _check_several({"--input": ends["input"], "--output": ends["output"], **given})
     if on is not None:
         _check_alone(segments=segments, limit=limit, run_name=run_name)
-        plan, outcome, restarts = _run_on(screen, on, target, ends, is_fresh=fresh)
-    else:
-        ends |= {"segments": segments, "replica": replica, "run": run_name}
-        plan = target.link(screen, **ends)
-        screen.warn(memory_warnings(plan))
-        exchange = None
-        if wait_for_start(stop_limit_s(plan)):
-            exchange = (target.project, lambda *place: target.moved(*place).plan(**ends))
-        link = partial(target.plan, **ends)
-        outcome = run_plan(screen, plan, limit, is_fresh=fresh, link=link, exchange=exchange)
+        return _run_on(screen, on, target, ends, is_fresh=fresh, has_statistics=stats)
+    ends |= {"segments": segments, "replica": replica, "run": run_name}
+    plans = show_plans(screen, target.plans(screen, **ends))
+    screen.warn(memory_warnings(plans))
+    is_supervised = wait_for_start(max(map(stop_limit_s, plans)))
+    requests = [
+        RunRequest(plan, limit, fresh, *_relinks(target, ends, plan, plans, is_supervised))
+        for plan in plans
+    ]
+    outcomes = run_flows(screen, requests)
     if stats:
-        _show_statistics(screen, plan, outcome, restarts)
+        _show_statistics(screen, plans, outcomes)
+    if len(outcomes) == 1:
+        _raise_failure(screen, outcomes[0])
+    return max(outcome.exit_code for outcome in outcomes)
+
+
+def _relinks(
+    target: Target, ends: Ends, plan: Plan, plans: Sequence[Plan], is_supervised: bool
+) -> tuple[Callable[[], Plan], Exchange | None]:
+    """How the flow is linked anew, and how in another folder if `torvyn deploy run` may ask."""
+    target = target.only(plan.name, [each.name for each in plans])
+    exchange = (target.project, lambda *place: target.moved(*place).plan(**ends))
+    return partial(target.plan, **ends), exchange if is_supervised else None
+
+
+def _raise_failure(screen: Screen, outcome: Outcome) -> None:
     if outcome.state == "failed" and outcome.error is not None:
         screen.info("")
         raise outcome.error
-    return outcome.exit_code
-
-
-def run_plan(
-    screen: Screen,
-    plan: Plan,
-    limit: int | None,
-    *,
-    is_fresh: bool = False,
-    link: Callable[[], Plan] | None = None,
-    exchange: Exchange | None = None,
-) -> Outcome:
-    """Runs the plan, and prints the `[torvyn]` lines before and after it. `link`: links it anew,
-    for `torvyn reload`. `exchange`: the folder of its project, and how to link another one in its
-    place, for `torvyn deploy run`."""
-    from torvyn.reactor import Flow
-
-    flow = Flow.from_plan(plan)
-    flow.is_fresh = is_fresh
-    if limit is not None:
-        flow.limit(limit)
-
-    def run() -> tuple[Outcome, str | None]:
-        last, outcome = _run_versions(screen, flow, link, exchange)
-        return outcome, _filtered_side(last)
-
-    return _run_announced(screen, plan, run)
-
-
-def _run_announced(
-    screen: Screen, plan: Plan, run: Callable[[], tuple[Outcome, str | None]]
-) -> Outcome:
-    """Prints the `[torvyn]` lines around a run. `run` also returns the side that was filtered."""
-    from torvyn.cli.summary import summary_line
-    from torvyn.observe.logs import show_logs
-
-    with show_logs(
-        screen.format,
-        screen.log_level,
-        plan.secrets,
-        component_level=screen.component_log_level,
-    ):
-        screen.info(f"[torvyn] Running flow '{plan.name}'", "")
-        _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        outcome, filtered = run()
-        line = summary_line(outcome.statistics)
-        message = f"flow `{plan.name}` {outcome.state}: {line}"
-        side = {} if filtered is None else {"finish": "content_filter", "side": filtered}
-        _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state, **side)
-    if outcome.state != "unread":
-        screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
-        if filtered is not None:
-            screen.info(f"[torvyn] {FILTERED[filtered]}")
-    return outcome
 
 
 def _run_on(
-    screen: Screen, on: str, target: Target, ends: Ends, *, is_fresh: bool
-) -> tuple[Plan, Outcome, int]:
-    """Runs the flow on a cluster; also returns how many processes were started again."""
+    screen: Screen, on: str, target: Target, ends: Ends, *, is_fresh: bool, has_statistics: bool
+) -> int:
+    """Runs the flow on a cluster."""
     from torvyn.cli.cluster_run import log_options, run_on_cluster
     from torvyn.cluster.ray.session import ClusterRequest
 
     linker = target.linker(screen, **ends)
-    plan = show_plan(screen, linker.plan(target.flow))
+    [plan] = show_plans(screen, [linker.plan(target.flow)])
     request = ClusterRequest(
         plan, linker.manifest, linker.overrides, on, log_options(screen), is_fresh=is_fresh
     )
-
-    restarts = 0
-
-    def run() -> tuple[Outcome, None]:
-        nonlocal restarts
-        outcome, restarts = run_on_cluster(request, partial(_notice, screen))
+    with shown_logs(screen, [plan]):
+        show_start(screen, plan)
+        outcome, restarts = run_on_cluster(request, partial(notice, screen))
         if restarts:
             screen.info("", f"[torvyn] Processes that were started again: {restarts}")
-        return outcome, None
-
-    return plan, _run_announced(screen, plan, run), restarts
+        show_end(screen, plan, outcome)
+    if has_statistics:
+        _show_statistics(screen, [plan], [outcome], restarts)
+    _raise_failure(screen, outcome)
+    return outcome.exit_code
 
 
 def _check_alone(*, segments: tuple[str, ...], limit: int | None, run_name: str) -> None:
@@ -236,92 +202,36 @@ def _check_alone(*, segments: tuple[str, ...], limit: int | None, run_name: str)
             raise UsageError("cli.bad-usage", message, hint=hints.get(option))
 
 
-def _run_versions(
+def _check_several(given: Mapping[str, Any]) -> None:
+    """Refuses options that are about one flow, or about a part of one."""
+    paths = "set the path of each flow: `--config FLOW.NODE.path=FILE`"
+    for option in [option for option, value in given.items() if value]:
+        message = f"`{option}` is for one flow, and this process is to run several"
+        hint = paths if option in ("--input", "--output") else "run this flow with a command alone"
+        raise UsageError("cli.bad-usage", message, hint=hint)
+
+
+def _show_statistics(
     screen: Screen,
-    flow: Flow,
-    link: Callable[[], Plan] | None,
-    exchange: Exchange | None,
-) -> tuple[Flow, Outcome]:
-    """Runs the flow, and those that follow it when its graph changes. Returns the last one."""
-    from torvyn.cli.supervision.control_socket import ControlSocket
-    from torvyn.cli.supervision.reloader import Reloader
-    from torvyn.reactor import Flow as NewFlow
-
-    if link is None:
-        return flow, _run_flow(screen, flow)
-    reloader = Reloader(flow, link)
-    commands = {"difference": reloader.difference, "reload": reloader.reload}
-    if exchange is not None:
-        from torvyn.cli.supervision.exchanger import Exchanger
-
-        commands["exchange"] = Exchanger(reloader, *exchange).exchange
-    with ControlSocket(commands):
-        while True:
-            outcome = _run_flow(screen, flow)
-            plan = reloader.take_successor()
-            if plan is None or outcome.state in ("interrupted", "terminated"):
-                return flow, outcome
-            flow = NewFlow.from_plan(plan)
-            reloader.follow(flow)
-            _log(screen, "flow.restarted", f"running flow `{plan.name}` again", flow=plan.name)
-
-
-def _run_flow(screen: Screen, flow: Flow) -> Outcome:
-    from torvyn.cli.foreground_run import run_in_foreground
-    from torvyn.cli.supervision.status_socket import StatusSocket
-    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
-    from torvyn.observe.telemetry import FlowTelemetry
-
-    check = make_health_check(flow.plan)
-    with StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
-        supervisor = make_supervisor(flow, check)
-        outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
-        if getattr(outcome.error, "code", "") == "broker.run-over":
-            # Whoever starts it again has not seen that it had ended.
-            screen.info(f"[torvyn] {outcome.error}")
-            outcome = replace(outcome, state="completed", error=None)
-        telemetry.ended(outcome.statistics, outcome.state, outcome.error)
-    return outcome
-
-
-FILTERED = {
-    "prompt": "A guard blocked the prompt; the engine did not receive it (content_filter).",
-    "completion": "A guard ended the answer (content_filter).",
-}
-
-
-def _filtered_side(flow: Flow) -> str | None:
-    """The side on which a guard ended an engine's answer; None if no guard did."""
-    end, names = flow.end, [node.component.name for node in flow.plan.nodes]
-    if end is None or end.finish_reason != "content_filter":
-        return None
-    has_engine = any(name.startswith("engine:") for name in names)
-    return end.side or ("completion" if has_engine else None)
-
-
-def _notice(screen: Screen, text: str) -> None:
-    """Writes to stderr directly: the screen flushes stdout first, where a component may hang."""
-    if not screen.is_quiet and not screen.is_json:
-        with suppress(OSError, ValueError):
-            print(f"\n[torvyn] {text}", file=sys.stderr, flush=True)
-
-
-def _log(screen: Screen, event: str, message: str, **fields: str) -> None:
-    """Logs what the `[torvyn]` lines say, for JSON output."""
+    plans: Sequence[Plan],
+    outcomes: Sequence[Outcome],
+    restarts: int | None = None,
+) -> None:
     if screen.is_json:
-        logger.info(message, extra={"event": event, **fields})
-
-
-def _show_statistics(screen: Screen, plan: Plan, outcome: Outcome, restarts: int | None) -> None:
+        found = [*map(_statistics_fields, plans, outcomes)]
+        if restarts is not None:
+            found[0]["restarts"] = restarts
+        screen.document(found[0] if len(found) == 1 else {"flows": found}, indent=None)
+        return
     from torvyn.cli.summary import statistics_tables
 
-    if screen.is_json:
-        warnings = [warning.to_dict() for warning in plan.warnings]
-        fields = {**outcome.statistics.to_dict(), "outcome": outcome.state, "warnings": warnings}
-        if restarts is not None:
-            fields["restarts"] = restarts
-        screen.document(fields, indent=None)
-    else:
-        screen.message("\n" + statistics_tables(outcome.statistics))
-        if restarts:
-            screen.message("Nodes whose process died count since its last start.")
+    for plan, outcome in zip(plans, outcomes, strict=True):
+        head = f"flow {plan.name}\n\n" if len(plans) > 1 else ""
+        screen.message(f"\n{head}{statistics_tables(outcome.statistics)}")
+    if restarts:
+        screen.message("Nodes whose process died count since its last start.")
+
+
+def _statistics_fields(plan: Plan, outcome: Outcome) -> dict[str, Any]:
+    warnings = [warning.to_dict() for warning in plan.warnings]
+    return {**outcome.statistics.to_dict(), "outcome": outcome.state, "warnings": warnings}

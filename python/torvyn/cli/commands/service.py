@@ -13,7 +13,7 @@ from torvyn.cli.command_group import command_group
 from torvyn.cli.deployment.options import existing, root_option
 from torvyn.cli.screen import Screen
 from torvyn.cli.supervision.unit_options import unit_options
-from torvyn.cli.target import Target, flow_options, manifest_option
+from torvyn.cli.target import Target, flows_options, manifest_option, show_plans
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def command() -> None:
 
     systemd starts the flow at boot, and restarts it when it fails or stands still. By default the
     service belongs to you; with --system it belongs to the machine and runs as an ordinary user.
-    The service is named after the project, and after the flow if the project has several.
+    The service is named after the project, and after its flows if it does not run all of them.
     """
 
 
 @make_command("install", example="torvyn service install flow.main --memory-max 256MiB")
-@flow_options
+@flows_options
 @click.option("--name", metavar="NAME", help="The name of the service.")
 @click.option(
     "--deployment",
@@ -67,24 +67,31 @@ def install(
     is_system: bool,
     is_printed: bool,
     no_start: bool,
-    flow: str | None,
+    flows: tuple[str, ...],
     flow_name: str | None,
+    is_all: bool,
     manifest: str,
     overrides: tuple[str, ...],
     settings: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Install a flow as a service and start it.
+    """Install a flow, or several, as a service and start it.
 
     Installing again replaces the unit and restarts the service. The flow is linked first: one that
-    cannot run is not installed. A relative path in the manifest is relative to its folder.
+    cannot run is not installed. A relative path in the manifest is relative to its folder. If one
+    of several flows fails, the others drain, and systemd starts all of them again.
     """
     from torvyn.cli.deployment.deployment_unit import plan_deployment
     from torvyn.cli.supervision.systemctl import Systemd
     from torvyn.cli.supervision.unit_options import plan_installation
 
     target = Target.of(
-        flow=flow, flow_name=flow_name, manifest=manifest, overrides=overrides, settings=settings
+        flows=flows,
+        flow_name=flow_name,
+        is_all=is_all,
+        manifest=manifest,
+        overrides=overrides,
+        settings=settings,
     )
     if target.artifact is not None:
         message = "a service cannot run an artifact directly"
@@ -95,8 +102,7 @@ def install(
     else:
         arguments = {"--config": overrides, "--set": settings}
         made = plan_installation(target, arguments, name, is_system, options)
-    screen.secrets = made.plan.secrets
-    screen.warn(made.plan.warnings)
+    show_plans(screen, made.plans)
     systemd = Systemd(is_system)
     if is_printed:
         _print(screen, made, systemd)
@@ -240,12 +246,16 @@ def _existing(name: str | None, manifest: str, is_system: bool) -> tuple[Systemd
     """systemd, and the file name of the unit."""
     from torvyn.cli.supervision.systemctl import Systemd
     from torvyn.cli.supervision.unit import PREFIX
-    from torvyn.cli.supervision.unit_options import installed_name
+    from torvyn.cli.supervision.unit_options import possible_names
 
     systemd = Systemd(is_system)
     systemd.require()
-    name = name or installed_name(manifest)
-    return systemd, f"{PREFIX}{name.removeprefix(PREFIX).removesuffix('.service')}.service"
+    names = [name] if name else possible_names(manifest)
+    units = [
+        f"{PREFIX}{each.removeprefix(PREFIX).removesuffix('.service')}.service" for each in names
+    ]
+    installed = (unit for unit in units if (systemd.unit_folder / unit).exists())
+    return systemd, next(installed, units[0])
 
 
 for subcommand in (install, status, logs, uninstall):

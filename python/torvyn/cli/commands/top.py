@@ -14,6 +14,9 @@ from torvyn.cli.target import duration_s
 
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
+Before = dict[tuple[int, str], dict[str, Any]]
+"""The documents of the flows as they were last shown."""
+
 EXAMPLE = """\
 torvyn top
 torvyn top --once --format json"""
@@ -34,7 +37,7 @@ torvyn top --once --format json"""
     is_flag=True,
     help="Print only the flows that stand still. The exit code is 1 if there is one, or no flow.",
 )
-@click.option("--pid", type=int, metavar="N", help="Show only the flow of this process.")
+@click.option("--pid", type=int, metavar="N", help="Show only the flows of this process.")
 def command(screen: Screen, interval: str, once: bool, is_check: bool, pid: int | None) -> int:
     """Show the running flows, and what each node uses.
 
@@ -47,13 +50,13 @@ def command(screen: Screen, interval: str, once: bool, is_check: bool, pid: int 
         return _check(screen, _flows(pid))
     if screen.is_json or once or not sys.stdout.isatty():
         return _show_once(screen, pid)
-    before: dict[int, dict[str, Any]] = {}
+    before: Before = {}
     try:
         while True:
             found = _flows(pid)
             sys.stdout.write(_CLEAR)
             screen.data(_render(found, before))
-            before = {document["pid"]: document for document in found}
+            before = {_key(document): document for document in found}
             time.sleep(interval_s)
     except KeyboardInterrupt:
         return 0
@@ -86,9 +89,13 @@ def _flows(pid: int | None) -> list[dict[str, Any]]:
     return [document for document in running_flows() if pid in (None, document["pid"])]
 
 
-def _render(found: list[dict[str, Any]], before: dict[int, dict[str, Any]]) -> str:
+def _key(document: dict[str, Any]) -> tuple[int, str]:
+    return document["pid"], document["flow"]
+
+
+def _render(found: list[dict[str, Any]], before: Before) -> str:
     from torvyn.cli.supervision.top_table import render_flow
 
     if not found:
         return "No flow is running.\n"
-    return "\n".join(render_flow(document, before.get(document["pid"])) for document in found)
+    return "\n".join(render_flow(document, before.get(_key(document))) for document in found)

@@ -56,7 +56,7 @@ def plan_deployment(
         systemd_version=systemctl.version(),
         **fields,
     )
-    return Installation(unit, plan, linker.manifest.variables)
+    return Installation(unit, (plan,), linker.manifest.variables)
 
 
 def _linker(deployment: Deployment, number: int) -> tuple[ProjectLinker, DeploymentSettings]:

@@ -143,7 +143,7 @@ def _flow_model(
             "with `--flow`, the manifest chooses the engine and its options",
             "change the manifest, or override an option with `--config NODE.KEY=VALUE`",
         )
-    plan = Target.of(flow=None, flow_name=flow.removeprefix("flow."), **target).link(screen)
+    plan = Target.of(flow_name=flow.removeprefix("flow."), **target).link(screen)
     service = Service.open(plan)
     return Model(service.name, service.engine, service.generate, request)
 

@@ -24,8 +24,8 @@ class ControlSocket(UnixServer):
     ending = ENDING
     timeout_s = 30.0
 
-    def __init__(self, commands: Mapping[str, Command]) -> None:
-        super().__init__()
+    def __init__(self, commands: Mapping[str, Command], number: int | None = None) -> None:
+        super().__init__(number)
         self._commands: Final = commands
 
     def answer(self, connection: socket.socket) -> None:

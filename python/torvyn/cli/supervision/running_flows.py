@@ -19,10 +19,15 @@ _MOST_BYTES: Final = 64 << 20
 
 
 def running_flows() -> list[dict[str, Any]]:
-    """The documents of all flows that this user may ask, by process."""
-    found = (ask(path) for path in _sockets())
-    documents = [document for document in found if document is not None]
-    return sorted(documents, key=lambda document: document["pid"])
+    """The documents of all flows that this user may ask, by process and name."""
+    return [document for document, _ in flows_and_sockets()]
+
+
+def flows_and_sockets() -> list[tuple[dict[str, Any], Path]]:
+    """The documents of all flows, and where they take requests."""
+    found = ((ask(path), path.with_suffix(f".{ENDING}")) for path in _sockets())
+    known = [(document, path) for document, path in found if document is not None]
+    return sorted(known, key=lambda each: (each[0]["pid"], each[0].get("flow", "")))
 
 
 def ask(path: Path) -> dict[str, Any] | None:

@@ -26,8 +26,8 @@ VERSION: Final = 1
 class StatusSocket(UnixServer):
     timeout_s = 2.0
 
-    def __init__(self, flow: Flow, check: HealthCheck) -> None:
-        super().__init__()
+    def __init__(self, flow: Flow, check: HealthCheck, number: int | None = None) -> None:
+        super().__init__(number)
         self._flow = flow
         self._check = check
         self._started_s = time.time()

@@ -1,6 +1,6 @@
-"""Tells systemd how a flow does: ready, working, stopping.
+"""Tells systemd how the flows of a process do: ready, working, stopping.
 
-The watchdog is fed while the flow is healthy (`torvyn.reactor.health`), not while the process is
+The watchdog is fed while every flow is healthy (`torvyn.reactor.health`), not while the process is
 alive: a process that collects nothing is restarted. An idle source is healthy, and so is a
 component that reports a lost connection, because a restart does not bring the network back.
 """
@@ -8,6 +8,7 @@ component that reports a lost connection, because a restart does not bring the n
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -25,55 +26,88 @@ _STALL_S: Final = 60.0
 
 
 class Supervisor:
-    """The thread that runs the flow calls `started`; the one that waits for its end calls the
+    """The threads that run the flows call `started`; the one that waits for their ends calls the
     other methods."""
 
-    def __init__(self, flow: Flow, check: HealthCheck) -> None:
+    def __init__(self, expected: int = 1) -> None:
+        """`expected`: how many flows the process runs."""
         self.due_s: float | None = None
         """When to call `tick`, as a time of `time.monotonic`."""
-        self._flow = flow
-        self._check = check
+        self._lock = threading.Lock()
+        self._running: dict[Flow, HealthCheck] = {}
+        self._awaited = expected
+        self._is_ready = self._is_stopping = False
         self._interval_s = watchdog_interval_s()
-        self._has_failed = False
+        self._failed: set[Flow] = set()
 
-    def started(self) -> None:
-        """All components are initialized."""
-        notify("READY=1", f"STATUS=running flow {self._flow.name}")
+    def started(self, flow: Flow, check: HealthCheck) -> None:
+        """All components of the flow are initialized."""
+        with self._lock:
+            self._running[flow] = check
+            self._awaited -= 1
+            self._report_ready()
+
+    def ended(self, flow: Flow) -> None:
+        """The flow has ended, or could not start."""
+        with self._lock:
+            if self._running.pop(flow, None) is None:
+                self._awaited -= 1
+            self._report_ready()
+
+    def _report_ready(self) -> None:
+        """Once all flows run, or have failed to."""
+        if self._awaited > 0 or self._is_ready or not self._running or self._is_stopping:
+            return
+        self._is_ready = True
+        notify("READY=1", f"STATUS=running {self._names()}")
         if self._interval_s is not None:
             self.due_s = time.monotonic() + self._interval_s
 
+    def _names(self) -> str:
+        names = sorted(flow.name for flow in self._running)
+        return f"flow {names[0]}" if len(names) == 1 else f"{len(names)} flows"
+
     def tick(self) -> None:
-        """Feeds the watchdog, or lets it end the process if the flow does not work."""
+        """Feeds the watchdog, or lets it end the process if a flow does not work."""
         assert self._interval_s is not None
         self.due_s = time.monotonic() + self._interval_s
-        statistics = self._flow.statistics
-        health = self._check.check(statistics)
-        if health.is_healthy:
-            reason = f", {health.reason}" if health.reason else ""
-            counts = f"{statistics.produced} produced, {statistics.emitted} emitted"
-            notify("WATCHDOG=1", f"STATUS={health.state}: {counts}{reason}")
-            return
-        if not self._has_failed:
-            self._has_failed = True
-            self._report(health)
-        # Last, because systemd may end the process at once.
-        notify("WATCHDOG=trigger", f"STATUS={health.state}: {health.reason}")
+        with self._lock:
+            running = dict(self._running)
+        found = [(flow, flow.statistics, check) for flow, check in running.items()]
+        healths = [(flow, check.check(statistics)) for flow, statistics, check in found]
+        sick = [(flow, health) for flow, health in healths if not health.is_healthy]
+        if healths and not sick:
+            produced = sum(statistics.produced for _, statistics, _ in found)
+            emitted = sum(statistics.emitted for _, statistics, _ in found)
+            state = ", ".join(dict.fromkeys(health.state for _, health in healths))
+            what = state if len(found) == 1 else f"{len(found)} flows, {state}"
+            reasons = "".join(f", {health.reason}" for _, health in healths if health.reason)
+            notify("WATCHDOG=1", f"STATUS={what}: {produced} produced, {emitted} emitted{reasons}")
+        for flow, health in sick:
+            if flow not in self._failed:
+                self._failed.add(flow)
+                self._report(flow, health)
+        if sick:
+            # Last, because systemd may end the process at once.
+            health = sick[0][1]
+            notify("WATCHDOG=trigger", f"STATUS={health.state}: {health.reason}")
 
     def stopping(self) -> None:
-        self.due_s = None
-        notify("STOPPING=1", f"STATUS=draining flow {self._flow.name}")
+        with self._lock:
+            self.due_s, self._is_stopping = None, True
+            notify("STOPPING=1", f"STATUS=draining {self._names()}")
 
-    def _report(self, health: FlowHealth) -> None:
-        execution = self._flow._execution
+    def _report(self, flow: Flow, health: FlowHealth) -> None:
+        execution = flow._execution
         stuck = None if execution is None else execution.find_stuck_call()
         stack = "" if stuck is None or not stuck.stack else f"; {stuck.description}:\n{stuck.stack}"
         logger.error(
             "flow `%s` is %s: %s; the watchdog of systemd ends the process%s",
-            self._flow.name,
+            flow.name,
             health.state,
             health.reason,
             stack,
-            extra={"event": f"flow.{health.state}", "flow": self._flow.name, "node": health.node},
+            extra={"event": f"flow.{health.state}", "flow": flow.name, "node": health.node},
         )
 
 
@@ -86,6 +120,6 @@ def make_health_check(plan: Plan) -> HealthCheck:
     return HealthCheck(stall_s, plan.runtime.max_silence_s)
 
 
-def make_supervisor(flow: Flow, check: HealthCheck) -> Supervisor | None:
-    """The supervisor of a flow whose process systemd has started; None if it has not."""
-    return Supervisor(flow, check) if is_notified() else None
+def make_supervisor(expected: int = 1) -> Supervisor | None:
+    """The supervisor of a process that systemd has started; None if it has not."""
+    return Supervisor(expected) if is_notified() else None

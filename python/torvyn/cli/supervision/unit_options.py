@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -75,7 +75,7 @@ class Installation:
     """A unit, and what must be known before it is installed."""
 
     unit: Unit
-    plan: Plan
+    plans: tuple[Plan, ...]
     variables: frozenset[str]
     """The environment variables that the manifest uses."""
 
@@ -87,33 +87,35 @@ def plan_installation(
     is_system: bool,
     options: dict[str, Any],
 ) -> Installation:
-    """Links the flow, so that a flow that cannot run is not installed, and describes its unit."""
-    from torvyn.link import Overrides, ProjectLinker
+    """Links the flows, so that one that cannot run is not installed, and describes their unit."""
     from torvyn.manifest.schema.settings_tables import RUNTIME
 
-    linker = ProjectLinker.open(target.manifest, Overrides(target.config, target.settings))
-    plan = linker.plan(target.flow)
+    linker = target.linker()
+    plans = linker.plans_of(None if target.is_all else target.flows)
+    names = [plan.name for plan in plans]
+    project = linker.manifest.project.name
     manifest = Path(target.manifest).resolve()
-    command = [sys.executable, "-m", "torvyn", "run", f"flow.{plan.name}"]
+    command = [sys.executable, "-m", "torvyn", "run"]
+    command += ["--all"] if target.is_all else [f"flow.{name}" for name in names]
     command += ["--manifest", str(manifest), "--format", "json"]
     for option, values in arguments.items():
         command += [word for value in values for word in (option, value)]
     unit = Unit(
-        name or unit_name(linker.manifest.project.name, plan.name, len(linker.manifest.flows)),
-        f"Torvyn flow {plan.name} of {linker.manifest.project.name}",
+        name or unit_name(project, names, len(linker.manifest.flows)),
+        f"Torvyn flow{'' if len(names) == 1 else 's'} {', '.join(names)} of {project}",
         tuple(command),
         manifest.parent,
         is_system=is_system,
-        stop_s=stop_limit_s(plan),
+        stop_s=max(map(stop_limit_s, plans)),
         has_state_dir="state_dir" in RUNTIME.by_name,
         systemd_version=systemctl.version(),
         **unit_fields(options, is_system),
     )
-    return Installation(unit, plan, linker.manifest.variables)
+    return Installation(unit, plans, linker.manifest.variables)
 
 
-def installed_name(manifest: str) -> str:
-    """The name of the unit of the project in a folder."""
+def possible_names(manifest: str) -> list[str]:
+    """The names that units of the project in a folder may have: of all its flows, of each."""
     from torvyn.link import ProjectLinker
 
     path = manifest_path(manifest)
@@ -122,11 +124,14 @@ def installed_name(manifest: str) -> str:
         hint = "name it, or run the command in the folder of its project"
         raise UsageError("cli.bad-usage", message, hint=hint)
     found = ProjectLinker.open(path).manifest
-    return unit_name(found.project.name, next(iter(found.flows), ""), len(found.flows))
+    flows = [*found.flows]
+    project = found.project.name
+    return [unit_name(project, names, len(flows)) for names in (flows, *([name] for name in flows))]
 
 
-def unit_name(project: str, flow: str, flows: int) -> str:
-    return project if flows == 1 else f"{project}-{flow}"
+def unit_name(project: str, names: Sequence[str], flows: int) -> str:
+    """The project's name for all its flows, else with those of the flows."""
+    return project if len(names) == flows else "-".join((project, *names))
 
 
 def stop_limit_s(plan: Plan) -> float:

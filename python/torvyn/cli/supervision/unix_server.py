@@ -45,8 +45,10 @@ class UnixServer:
     timeout_s: float
     """For reading from and sending to one caller."""
 
-    def __init__(self) -> None:
-        self._path = own_folder() / f"{os.getpid()}.{self.ending}"
+    def __init__(self, number: int | None = None) -> None:
+        """`number`: of a flow whose process runs several."""
+        name = str(os.getpid()) if number is None else f"{os.getpid()}-{number}"
+        self._path = own_folder() / f"{name}.{self.ending}"
         self._socket: socket.socket | None = None
 
     def answer(self, connection: socket.socket) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from torvyn.cli.templates import c_components
+from torvyn.cli.templates import c_components, rust_components
 from torvyn.cli.templates.project_template import Template
 
-LANGUAGES: Final = ("python", "c")
+LANGUAGES: Final = ("python", "c", "rust")
 
 
 def files_of(template: Template, name: str, language: str | None = None) -> dict[str, str]:
@@ -15,14 +15,28 @@ def files_of(template: Template, name: str, language: str | None = None) -> dict
     manifest = _manifest(template, name, language) + (_grants(template) if language else "")
     files = {"Torvyn.toml": manifest, "README.md": _readme(template, name, language)}
     for component, text in template.components.items():
-        if language == "c":
-            files[f"components/{component}/component.c"] = c_components.COMPONENTS[component]
-        else:
-            files[f"components/{component}/component.py"] = text
+        own = _component_files(component, text, language)
+        files |= {f"components/{component}/{path}": text for path, text in own.items()}
+    if language == "rust":
+        files |= {"Cargo.toml": rust_components.WORKSPACE, **_contracts()}
     if language:
-        files[".gitignore"] = "build/\n"
+        files[".gitignore"] = "build/\ntarget/\n" if language == "rust" else "build/\n"
     files["tests/test_flow.py"] = _test(template)
     return files
+
+
+def _component_files(name: str, text: str, language: str | None) -> dict[str, str]:
+    if language == "c":
+        return {"component.c": c_components.COMPONENTS[name]}
+    return rust_components.crate_files(name) if language == "rust" else {"component.py": text}
+
+
+def _contracts() -> dict[str, str]:
+    """The WIT packages that the crates need: all worlds of the first version."""
+    from torvyn.sandbox.build.wit import wit_files
+
+    first = ("worlds.wit", "deps/")
+    return {f"wit/{path}": text for path, text in wit_files().items() if path.startswith(first)}
 
 
 def _grants(template: Template) -> str:
@@ -69,20 +83,25 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-_BUILD: Final = "    torvyn build     # compile the components; needs `pip install {package}`\n"
-_COMPILERS: Final = {"c": "ziglang", "python": "componentize-py"}
+_BUILD: Final = "    torvyn build     # compile the components; needs {compiler}\n"
+_COMPILERS: Final = {
+    "c": "`pip install ziglang`",
+    "python": "`pip install componentize-py`",
+    "rust": "Rust and `rustup target add wasm32-wasip1`",
+}
 
 
 def _readme(template: Template, name: str, language: str | None) -> str:
     nodes = "\n".join(f"- `{component}`" for component in template.components)
+    contracts = "The contracts are in `wit/`.\n\n" if language == "rust" else ""
     return (
         f"# {name}\n\nA Torvyn project: a flow with {template.summary}.\n\n"
-        f"{_BUILD.format(package=_COMPILERS[language]) if language else ''}"
+        f"{_BUILD.format(compiler=_COMPILERS[language]) if language else ''}"
         "    torvyn check     # check the manifest\n"
         "    torvyn run       # run the flow\n"
         "    python -m pytest # run the test\n\n"
         f"`Torvyn.toml` describes the flow. Its components are in `components/`:\n\n{nodes}\n\n"
-        f"`torvyn run -q` prints:\n\n{_indent(template.output)}"
+        f"{contracts}`torvyn run -q` prints:\n\n{_indent(template.output)}"
         f"{template.readme and chr(10) + template.readme}"
     )
 

@@ -11,10 +11,19 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from torvyn.cluster.ray.output_relay import STDERR, STDOUT, OutputAddress
+from torvyn.concurrency.line_output import LineOutput, finish
 
 
 class _Unbuffered(io.FileIO):
-    """Hands everything to the kernel at once: a buffer would die with the process."""
+    """Hands everything to the kernel at once: a buffer would die with the process. Says whether its
+    other end is a terminal."""
+
+    def __init__(self, descriptor: int, *, is_terminal: bool) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
 
     def write(self, data: Any) -> int:
         view, done = memoryview(data).cast("B"), 0
@@ -23,16 +32,10 @@ class _Unbuffered(io.FileIO):
         return done
 
 
-class ForwardedStream(io.TextIOWrapper):
-    """A text stream that says whether its other end is a terminal."""
-
-    def __init__(self, descriptor: int, address: OutputAddress) -> None:
-        raw: Any = _Unbuffered(descriptor, "w", closefd=False)
-        super().__init__(raw, address.encoding, "backslashreplace", write_through=True)
-        self._is_terminal = address.is_terminal
-
-    def isatty(self) -> bool:
-        return self._is_terminal
+def _stream(descriptor: int, address: OutputAddress) -> TextIO:
+    raw = _Unbuffered(descriptor, is_terminal=address.is_terminal)
+    lines = LineOutput(raw, is_line_buffered=True)
+    return io.TextIOWrapper(lines, address.encoding, "backslashreplace", write_through=True)
 
 
 @contextmanager
@@ -49,13 +52,13 @@ def _forwarded(stream: int, address: OutputAddress) -> Iterator[None]:
     copy = os.dup(stream)
     with address.connect(stream) as connection:
         os.dup2(connection.fileno(), stream)
-        setattr(sys, name, ForwardedStream(stream, address))
+        setattr(sys, name, _stream(stream, address))
         try:
             yield
         finally:
             # The command may have gone; then nobody reads what is left.
             with suppress(OSError, ValueError):
-                getattr(sys, name).flush()
+                finish(getattr(sys, name))
             setattr(sys, name, before)
             os.dup2(copy, stream)
             os.close(copy)

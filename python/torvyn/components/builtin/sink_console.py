@@ -11,6 +11,7 @@ from typing import ClassVar, TextIO
 
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
+from torvyn.concurrency.line_output import write_text
 from torvyn.contract import Element, Sink
 from torvyn.errors import Fatal, Unavailable
 from torvyn.text.control_characters import escape_controls
@@ -57,9 +58,5 @@ class Console(Sink):
             raise Fatal("the program closed standard output") from error
 
     def _print(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-        except UnicodeEncodeError:
-            encoding = self._stream.encoding
-            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        write_text(self._stream, text)
         self._stream.flush()

@@ -7,6 +7,7 @@ signatures    a component's methods fit its role
 config_kind   a config is text or a table, as its component takes
 carriers      what carries the edges of a flow
 segments      the segments that run in this process
+priorities    the priorities of the flows differ, so that they have an effect
 budgets       the limits of a flow as a whole
 places        replicas and resources on a cluster
 keys          a component with a `key` can have one instance per key

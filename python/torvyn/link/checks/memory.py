@@ -6,6 +6,8 @@ then the kernel ends the process, not the node that used too much.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torvyn.errors import Diagnostic
 from torvyn.link.plan import EdgePlan, Plan
 
@@ -25,15 +27,17 @@ def _memory_bytes(edge: EdgePlan) -> int:
     return edge.bytes if edge.carrier == "memory" else 2 * edge.bytes
 
 
-def memory_warning(plan: Plan, limit_bytes: int) -> Diagnostic | None:
-    """A warning if the flow may use more than a control group allows its process."""
-    total, count = allowed_bytes(plan), len(plan.nodes)
+def memory_warning(plans: Sequence[Plan], limit_bytes: int) -> Diagnostic | None:
+    """A warning if the flows of a process may use more than a control group allows it."""
+    total, count = sum(map(allowed_bytes, plans)), sum(len(plan.nodes) for plan in plans)
     if total + RUNTIME_BYTES <= limit_bytes:
         return None
-    queues = sum(_memory_bytes(edge) for edge in plan.edges)
+    edges = [edge for plan in plans for edge in plan.edges]
+    queues = sum(map(_memory_bytes, edges))
+    which = f"flow `{plans[0].name}`" if len(plans) == 1 else f"the {len(plans)} flows"
     fitting = (limit_bytes - RUNTIME_BYTES - queues) // count // MiB
     message = (
-        f"the {count} nodes and {len(plan.edges)} queues of flow `{plan.name}` may use "
+        f"the {count} nodes and {len(edges)} queues of {which} may use "
         f"{total // MiB} MiB, and the process itself about {RUNTIME_BYTES // MiB} MiB, but its "
         f"control group allows {limit_bytes // MiB} MiB"
     )

@@ -233,7 +233,8 @@ NODE: Final = Table(
         Key(
             "unit",
             "string",
-            "The name of its outputs in summaries.",
+            "The name of its outputs in summaries. A component's name may say it, such as "
+            "`token-source`; a sink takes that of the aggregator before it.",
             default_doc="the component's, else `elements`",
         ),
         Key(

@@ -13,9 +13,10 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from torvyn._native import ManualClock, NativeFlow
+from torvyn.concurrency.line_output import line_prefix, lines_with
 from torvyn.contract import Context, End
 from torvyn.contract.enums import FailureKind, FlowState
 from torvyn.contract.inspection import is_instance
@@ -70,6 +71,8 @@ class Execution:
         plan = self.plan = plan if self.durable is None else self.durable.plan
         self.error: BaseException | None = None
         self.events = RunEvents()
+        self.line_prefix: Final = line_prefix.get()
+        """The text before each line that its components print."""
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that drives the flow. Teardown may need awaiting, so the loop does it."""
         self.driver_thread: int | None = None
@@ -228,7 +231,8 @@ class Execution:
 
     def end_on_this_thread(self) -> None:
         try:
-            run_blocking(self._finish_components(self._driver))
+            with lines_with(self.line_prefix):
+                run_blocking(self._finish_components(self._driver))
         finally:
             # Those who wait are notified even if a teardown raises.
             self._end()

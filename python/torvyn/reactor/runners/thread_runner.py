@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import Future
 
 from torvyn.concurrency.cpu_time import ThreadCpuTime
+from torvyn.concurrency.line_output import line_prefix
 from torvyn.contract import Component
 from torvyn.contract.config_kind import init_argument
 from torvyn.contract.inspection import class_name, read_attribute
@@ -34,6 +35,7 @@ class ThreadRunner(OffloadedRunner):
         self._is_sleeping = False
         self._is_stuck = False
         self._cpu_time = ThreadCpuTime()
+        self._line_prefix = line_prefix.get()
         self._thread = threading.Thread(
             target=self._run, name=f"torvyn-{class_name(component)}", daemon=True
         )
@@ -94,6 +96,7 @@ class ThreadRunner(OffloadedRunner):
             raise
 
     def _run(self) -> None:
+        line_prefix.set(self._line_prefix)
         self._cpu_time.start()
         try:
             self._work()

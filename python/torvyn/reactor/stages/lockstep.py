@@ -11,6 +11,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+from torvyn.concurrency.line_output import line_prefix
+
 Message = tuple[str, Any]
 
 
@@ -49,6 +51,7 @@ class _GeneratorThread:
         self._function = function
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._line_prefix = line_prefix.get()
         self._thread = threading.Thread(target=self._run, name="torvyn-lockstep", daemon=True)
         self._thread.start()
 
@@ -61,6 +64,7 @@ class _GeneratorThread:
         self._thread.join()
 
     def _run(self) -> None:
+        line_prefix.set(self._line_prefix)
         self._inbox.get()
         try:
             for item in self._function(self._read()):

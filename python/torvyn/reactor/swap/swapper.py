@@ -16,6 +16,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from torvyn.concurrency.line_output import lines_with
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.manifest.problems import suggestion
 from torvyn.reactor.run.aggregator_checks import check_aggregators
@@ -69,6 +70,7 @@ class Swapper:
         # A strong reference would keep a dropped run alive.
         self._execution = weakref.ref(execution)
         self._swaps = weakref.proxy(swaps)
+        self._line_prefix: Final = execution.line_prefix
         self._turn = threading.Lock()
         self._order: SwapOrder | None = None
         self._warm = WarmStages(execution)
@@ -77,7 +79,7 @@ class Swapper:
 
     def swap(self, node: NodePlan, options: SwapOptions) -> SwapReport:
         """Exchanges the component of a node. Blocks; call it outside the turns."""
-        with self._turn:
+        with self._turn, lines_with(self._line_prefix):
             execution = self._running()
             index = self._index(execution, node.name)
             old = execution.runners[index]
@@ -131,7 +133,7 @@ class Swapper:
         """Gives the flow a new graph. Blocks; call it outside the turns."""
         from torvyn.reactor.swap.graph_swap import GraphSwap
 
-        with self._turn:
+        with self._turn, lines_with(self._line_prefix):
             execution = self._running()
             for node in execution.plan.nodes:
                 self._warm.settle(node.name)

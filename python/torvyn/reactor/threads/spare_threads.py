@@ -9,6 +9,8 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from typing import Final
 
 _MOST_IDLE: Final = 4
@@ -17,12 +19,12 @@ _idle: list[SpareThread] = []
 
 
 def run_on_spare_thread(act: Callable[[], None]) -> None:
-    """Calls `act`, which raises nothing, on a daemon thread."""
+    """Calls `act`, which raises nothing, on a daemon thread, in the caller's context."""
     try:
         spare = _idle.pop()
     except IndexError:
         spare = SpareThread()
-    spare.tasks.put(act)
+    spare.tasks.put(partial(copy_context().run, act))
 
 
 class SpareThread:

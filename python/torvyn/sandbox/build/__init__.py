@@ -7,5 +7,5 @@ python_guest  Python, compiled by componentize-py
 rust_guest    Rust, compiled by cargo
 rust_wrapper  replaces rustc for crates whose bindings need `generate_all`
 class_source  reads class, role and ports from a Python file without running it
-wit_check     checks a project's own WIT files
+wit           the built-in WIT packages as files, and the check of a project's own
 """

@@ -1,16 +1,30 @@
-"""Checks a project's own WIT files."""
+"""WIT: the built-in packages as files, and the check of a project's own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from torvyn import _native
 from torvyn._native import NativeError
 from torvyn.errors import Diagnostic, Location
 
+_STREAMING: Final = "deps/torvyn-streaming/"
+_COPIES: Final = ("torvyn-streaming/", f"0.2/{_STREAMING}", f"0.3/{_STREAMING}")
+"""Where its files are needed besides, because a folder must resolve alone."""
+
 _LOCATION = re.compile(r"-->\s*(?P<file>.+?):(?P<line>\d+):(?P<column>\d+)")
+
+
+def wit_files() -> dict[str, str]:
+    """The path and text of every file of the built-in packages."""
+    files = dict(_native.WasmTools.wit_files())
+    shared = [(path, text) for path, text in files.items() if path.startswith(_STREAMING)]
+    for copy in _COPIES:
+        files |= {copy + path.removeprefix(_STREAMING): text for path, text in shared}
+    return files
 
 
 def check_wit(folders: Iterable[Path]) -> list[Diagnostic]:
