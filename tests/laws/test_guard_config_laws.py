@@ -100,11 +100,16 @@ def example_filters() -> list[str]:
 
 def test_every_filter_of_an_example_is_under_this_law() -> None:
     """That in the process below; those of the sandbox in `test_sandboxed_examples.py`."""
-    assert example_filters() == [
+    in_python = [
+        f"token-streaming{form}/components/content-filter/component.py"
+        for form in ("-mixed", "-wasm", "")
+    ]
+    others = [
         "token-streaming-c/components/content-filter/component.c",
         "token-streaming-rust/components/content-filter/src/lib.rs",
-        "token-streaming/components/content-filter/component.py",
     ]
+    assert example_filters() == sorted([*in_python, *others])
+    assert len({(EXAMPLES / name).read_bytes() for name in in_python}) == 1
 
 
 NAMED = ("fox", " FOX ,dog", '{"words": "fox"}', '{"words": ["FOX "]}', '{"words": ["", "fox"]}')
