@@ -901,7 +901,10 @@ class WireServer:
     def set_tls(self, chain: bytes, key: bytes) -> None:
         """Another certificate and key, as PEM, for connections from now on."""
     def drain(self) -> None:
-        """`stop`, except for connections that carry gRPC."""
+        """Connections end when their requests are answered, except those that carry gRPC; new ones
+        are answered once."""
+    def stop_accepting(self) -> None:
+        """Another process accepts what is coming now."""
     def stop(self) -> None:
         """Accepts no more connections; open ones end when their requests are answered."""
     def close(self) -> None:
