@@ -817,6 +817,9 @@ class FrameEncoder:
     def error(
         self, code: str, message: str, retryable: bool = False, seq: int | None = None
     ) -> bytes: ...
+    def usage(self, usage: tuple[int, int, int, int]) -> bytes:
+        """The chunk with the usage, for an OpenAI client that requested it; nothing for others."""
+
     def end(
         self,
         finish: list[tuple[int, str, str | None, str | None, str | None]],
@@ -1075,10 +1078,16 @@ class WireReply:
     def take(self) -> bytes | list[tuple[int, str] | ServerEvent] | None:
         """What has arrived, or the parts that the direct path has left; nothing at the end; None
         if more may come."""
-    def arm(self, direct: DirectText, parser: ChunkParser, flow: NativeFlow | None = None) -> None:
+    def arm(
+        self,
+        direct: DirectText,
+        parser: ChunkParser,
+        tokens_left: int,
+        flow: NativeFlow | None = None,
+    ) -> None:
         """From now on, chunks with text only go through the flow to the answer of `direct`, until
-        something else arrives. It may be called before the head has arrived: a response that is not
-        an event stream is left to Python."""
+        something else arrives or there are so many tokens, one per chunk. It may be called before
+        the head has arrived: a response that is not an event stream is left to Python."""
     def disarm(self) -> None:
         """From now on, everything goes to Python."""
     @property
