@@ -103,6 +103,12 @@ class EngineRun:
         return self.response.usage
 
     @property
+    def has_content(self) -> bool:
+        """Whether the engine has generated anything."""
+        self.count_direct()
+        return any(choice.tokens for choice in self.response.choices)
+
+    @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
         flows = self.flows
         return self.response.finish_reasons if flows is None else tuple(flows.finish_reasons)
