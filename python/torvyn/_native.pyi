@@ -618,7 +618,7 @@ class GuardedTexts:
     """Guards elements in order; each kind and choice is a text of its own."""
 
     @staticmethod
-    def address(element: Element) -> tuple[str, int]: ...  # Its kind and choice
+    def address(element: Any) -> tuple[str, int]: ...  # Its kind and choice
     def put(
         self, element: Any, kind: str, choice: int, text: str | None
     ) -> list[tuple[str | None, Any, bool]] | None:
