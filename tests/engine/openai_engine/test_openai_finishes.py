@@ -53,11 +53,13 @@ MORE = {
 
 @pytest.mark.parametrize("limit", range(1, 6))
 @pytest.mark.parametrize("parts", MORE)
-def test_an_upstream_that_ignores_max_tokens_is_cut(parts, limit):
+def test_an_upstream_that_ignores_max_tokens_is_cut(parts, limit, caplog):
+    caplog.set_level(logging.INFO, "torvyn.engine")
     texts, ends, error = finishes(talks(*MORE[parts]), max_tokens=limit)
 
     assert (texts[0].replace("Hm. ", ""), error) == ("".join(WORDS[:limit]), None)
     assert ends == [("length", None)]
+    assert f"`openai` went on after max_tokens = {limit} and was cut" in caplog.text
 
 
 @pytest.mark.parametrize("limit", [1, 3])
