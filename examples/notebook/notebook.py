@@ -7,7 +7,7 @@ import torvyn
 from torvyn.components import Redact, Sentence
 
 ANSWER = "Write to jo@example.org for the data. The paper is public. Ask for more."
-engine = torvyn.engine.open("scripted", script=ANSWER)
+engine = torvyn.engine.open("scripted", text=ANSWER)
 
 # %% `for` works in a cell although a loop is running there: the engine runs on another loop.
 print("for:")

@@ -54,7 +54,7 @@ def _closed(_folder: Path) -> None:
 
 
 def _request_running(_folder: Path) -> None:
-    engine = Scripted(delay_s=60)
+    engine = Scripted(delay=60)
     # The error's traceback refers to this frame, so nothing here ends before it is collected.
     with engine.generate("hello", request_id="one") as first, closing(iter(first)) as deltas:
         next(deltas)

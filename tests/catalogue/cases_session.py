@@ -25,11 +25,9 @@ def _session() -> Session:
 def _taken_over(_folder: Path) -> None:
     async def read() -> None:
         session = _session()
-        reader = SessionClient(session, SessionWire("req-2", session), ServerSettings(), 1)
+        reader = SessionClient(session, SessionWire(session), ServerSettings(), 1)
         session.attach(reader, 1)
-        session.attach(
-            SessionClient(session, SessionWire("req-3", session), ServerSettings(), 1), 1
-        )
+        session.attach(SessionClient(session, SessionWire(session), ServerSettings(), 1), 1)
         assert reader._end_reason is not None
         code, message, _ = reader._end_reason
         raise InvalidInput(message, code=code)

@@ -164,7 +164,7 @@ def _refused(code: str, *messages: Any, **settings: Any) -> None:
 
 
 def slow(**settings: Any) -> Any:
-    return app({"chat": Service("chat", Scripted("a b", delay_s=60))}, ServerSettings(**settings))
+    return app({"chat": Service("chat", Scripted("a b", delay=60))}, ServerSettings(**settings))
 
 
 START: Final = {"type": "start", "stream_id": "1", "prompt": "Hi"}

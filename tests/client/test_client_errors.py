@@ -10,6 +10,7 @@ import pytest
 from faulty_server import FRAMES, TEXT, FaultyServer, failing
 
 from torvyn.client import (
+    AnswerFailedError,
     AsyncClient,
     Client,
     InternalServerError,
@@ -122,7 +123,8 @@ async def test_other_rejections_are_not_retried(status: int) -> None:
 @pytest.mark.parametrize(
     ("code", "retryable", "kind"),
     [
-        ("engine.upstream-down", True, ServerBusyError),
+        ("engine.upstream-down", True, AnswerFailedError),
+        ("transport.shutting-down", True, ServerBusyError),
         ("transport.failed", False, InternalServerError),
         ("reactor.deadline-exceeded", False, RequestTimeoutError),
         ("engine.context-full", False, InvalidRequestError),

@@ -2,9 +2,12 @@
 
 import pytest
 
+import torvyn
+from torvyn.components import Scripted as Source
 from torvyn.components import Timer
 from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS, Scripted
 from torvyn.contract import Pending
+from torvyn.engine import Scripted as Engine
 from torvyn.errors import ContractError
 
 
@@ -19,6 +22,15 @@ def test_scripted_sends_its_twenty_tokens_by_default(start):
 
 def test_scripted_cuts_plain_text_at_commas_and_trims_nothing(start):
     assert list(iter(start(Scripted, "The, quick,.").pull, None)) == ["The", " quick", "."]
+
+
+@pytest.mark.parametrize("delay", [{}, {"delay": "1ms"}])
+def test_scripted_splits_text_into_words_as_its_engine_does(delay):
+    text = "  Hello,\nwide world. "
+    words = list(torvyn.Flow(Source({"text": text, **delay})).text())
+
+    deltas = [delta.text for delta in Engine(text).generate("x") if delta.text]
+    assert words == deltas == ["  Hello,", "\nwide", " world.", " "]
 
 
 def test_scripted_repeats(start):

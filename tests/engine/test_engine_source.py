@@ -68,7 +68,7 @@ def test_async_for_over_a_flow_runs_the_engine_on_that_loop():
         loops.append(asyncio.get_running_loop())
 
     async def read():
-        flow = torvyn.Flow(Scripted("a b", delay_s=1, sleep=sleep).source("x"))
+        flow = torvyn.Flow(Scripted("a b", delay=1, sleep=sleep).source("x"))
         return [element.text async for element in flow], asyncio.get_running_loop()
 
     texts, loop = asyncio.run(read())

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import subprocess
 import sys
 
 import pytest
 
 import torvyn
+from torvyn.components.builtin.source_scripted import SPEC as SOURCE
 from torvyn.engine import Scripted, open
-from torvyn.errors import InvalidInput, MissingError, Unavailable
+from torvyn.engine.generation import Generation
+from torvyn.engine.nodes.source import REQUEST_OPTIONS
+from torvyn.engine.nodes.source_scripted import SPEC, ScriptedSource
+from torvyn.engine.request import Request
+from torvyn.errors import ContractError, InvalidInput, MissingError, Unavailable
 from torvyn.protocol.frames import ToolCall
+from torvyn.testing import Clock
 
 ANSWERS = ["One.", "Two.", "Three."]
 
@@ -105,10 +113,64 @@ def test_pauses_are_as_long_as_they_are_told_to_be():
     async def sleep(seconds):
         slept.append(seconds)
 
-    engine = Scripted(["a", 0.5, "b"], delay_s=0.1, first_delay_s=2, sleep=sleep)
+    engine = Scripted(["a", 0.5, "b"], delay=0.1, first_delay="2s", sleep=sleep)
 
     assert texts(engine) == ["ab"]
-    assert slept == [2, 0.1, 0.5, 0.1, 0.1, 0.1]
+    assert slept == [2, 0.5, 0.1]
+
+
+@pytest.mark.promise("inference.prompt-end")
+@pytest.mark.parametrize("choices", [1, 3])
+@pytest.mark.parametrize("step_tokens", [1, 4, 20])
+@pytest.mark.parametrize("tokens", [0, 1, 2, 10])
+def test_the_end_follows_the_last_token_at_once(choices, step_tokens, tokens):
+    clock = Clock()
+
+    async def sleep(seconds):
+        clock.advance(seconds)
+
+    options = {"delay": "300ms", "first_delay": "1s", "step_tokens": step_tokens, "sleep": sleep}
+    engine, began_s = Scripted(["word "] * tokens, **options), clock.now_s
+    generation = Generation(engine, Request.make("x", n=choices), clock)
+
+    async def read():
+        return [(clock.now_s - began_s, bool(delta.text)) async for delta in generation]
+
+    times = asyncio.run(read())
+    steps = -(-tokens // step_tokens)
+    last_s = pytest.approx(1 + 0.3 * max(0, steps - 1))
+    assert max((at_s for at_s, is_text in times if is_text), default=1) == last_s
+    assert times[-1][0] == last_s
+    assert generation.timing["duration_s"] == last_s
+
+
+@pytest.mark.promise("inference.prompt-end")
+def test_ten_words_a_third_of_a_second_apart_take_nine_pauses():
+    clock = Clock()
+
+    async def sleep(seconds):
+        clock.advance(seconds)
+
+    engine = Scripted("a b c d e f g h i j", delay="300ms", sleep=sleep)
+    generation = Generation(engine, Request.make("x"), clock)
+    asyncio.run(generation.acomplete())
+
+    figures = generation.timing
+    assert figures["duration_s"] == pytest.approx(2.7)
+    assert figures["tokens_per_s"] == pytest.approx(10 / 2.7)
+
+
+def test_an_error_comes_where_its_token_would_have_come():
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    engine = Scripted("a b c", delay=1, fail_at=2, sleep=sleep)
+    with pytest.raises(Unavailable):
+        engine.complete("x")
+
+    assert slept == [1, 1]
 
 
 @pytest.mark.promise("responses.empty-output")
@@ -133,8 +195,10 @@ def test_nothing_to_say_is_an_answer():
 @pytest.mark.parametrize(
     "options",
     [
-        {"script": "a", "answers": ["b"]},
-        {"delay_s": -1},
+        {"text": "a", "answers": ["b"]},
+        {"text": "a", "tokens": ["b"]},
+        {"delay": -1},
+        {"delay": "soon"},
         {"token_bytes": 0},
         {"finish_reason": "x"},
     ],
@@ -145,7 +209,7 @@ def test_a_script_that_cannot_be_is_refused(options):
 
 
 def test_engines_are_opened_by_name_or_by_class():
-    assert isinstance(open("scripted", script="a"), Scripted)
+    assert isinstance(open("scripted", text="a"), Scripted)
     assert isinstance(torvyn.engine.open("torvyn.engine.scripted:Scripted"), Scripted)
 
 
@@ -161,4 +225,28 @@ def test_an_unknown_option_is_refused_with_those_there_are():
     with pytest.raises(InvalidInput) as caught:
         open("scripted", sript="a")
 
-    assert "`script`" in (caught.value.hint or "")
+    assert "`text`" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("old", "name"),
+    [("script", "text"), ("delay_s", "delay"), ("first_delay_s", "first_delay"), ("txt", "text")],
+)
+def test_another_name_of_an_option_leads_to_its_name_everywhere(old, name):
+    with pytest.raises(InvalidInput) as in_a_program:
+        open("scripted", **{old: "a"})
+    with pytest.raises(ContractError) as in_a_manifest:
+        ScriptedSource().options({old: "a"})
+
+    assert f"did you mean `{name}`?" in (in_a_program.value.hint or "")
+    assert f"did you mean `{name}`?" in (in_a_manifest.value.hint or "")
+
+
+def test_the_options_have_the_same_names_in_programs_and_in_manifests():
+    in_a_program = set(inspect.signature(Scripted).parameters)
+    own = {option.name for option in SPEC.options} - {option.name for option in REQUEST_OPTIONS}
+
+    # The node repeats its prompt with `echo`; a program writes a function.
+    assert own - in_a_program == {"echo"}
+    shared = {"tokens", "text", "delay"}
+    assert shared <= own & {option.name for option in SOURCE.options}

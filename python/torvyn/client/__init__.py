@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from torvyn.client.client import AsyncClient
     from torvyn.client.failures import (
+        AnswerFailedError,
         InternalServerError,
         InvalidRequestError,
         PermissionDeniedError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from torvyn.client.sync_client import Client, Stream
 
 __all__ = [
+    "AnswerFailedError",
     "AsyncClient",
     "AsyncStream",
     "Client",

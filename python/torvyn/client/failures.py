@@ -4,6 +4,7 @@
     +-- InvalidRequestError      the request is wrong; do not retry         (InvalidInput)
     +-- PermissionDeniedError    the API key is missing or not accepted     (Fatal)
     +-- ServerBusyError          the server cannot answer now; retry later  (Unavailable)
+    +-- AnswerFailedError        the answer failed after it had started     (Unavailable)
     +-- RequestTimeoutError      the answer took too long                   (DeadlineExceeded)
     +-- InternalServerError      the server failed                          (Internal)
 
@@ -54,6 +55,11 @@ class PermissionDeniedError(ServerError, Fatal):
 
 class ServerBusyError(ServerError, Unavailable):
     """The server cannot answer now; retry later."""
+
+
+class AnswerFailedError(ServerError, Unavailable):
+    """The answer failed after it had started, for a reason that may pass, such as an upstream that
+    broke off. The same request may succeed."""
 
 
 class RequestTimeoutError(ServerError, DeadlineExceeded):
@@ -112,8 +118,10 @@ def error_from_record(record: Mapping[str, Any], secret: str | None) -> ServerEr
 
 def error_from_frame(frame: ErrorFrame, secret: str | None = None) -> ServerError:
     code = frame.code if _CODE.fullmatch(frame.code) else "client.refused"
-    kind: type[ServerError] = ServerBusyError if frame.retryable else InternalServerError
-    if code in _INPUT_CODES:
+    kind: type[ServerError] = AnswerFailedError if frame.retryable else InternalServerError
+    if code == "transport.shutting-down":
+        kind = ServerBusyError
+    elif code in _INPUT_CODES:
         kind = InvalidRequestError
     elif code.endswith("-exceeded") or code == "transport.deadline":
         kind = RequestTimeoutError

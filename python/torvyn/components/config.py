@@ -7,13 +7,12 @@ are. All problems are reported at once; an unknown option is an error.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from torvyn.components.spec import Option, Spec
+from torvyn.components.spec import Option, Spec, did_you_mean
 from torvyn.contract.units import parse_duration_s, parse_size_bytes
 from torvyn.errors import ContractError, Diagnostic
 
@@ -190,8 +189,8 @@ def _mismatch(option: Option, raw: Any) -> ValueError:
 
 
 def _unknown(spec: Spec, name: str) -> Diagnostic:
-    near = difflib.get_close_matches(str(name), [option.name for option in spec.options], n=1)
-    meant = f"; did you mean `{near[0]}`?" if near else ""
+    known = [option.name for option in spec.options]
+    meant = did_you_mean(str(name), known, spec.other_names)
     hint = f"its options are {_names(spec)}{meant}" if spec.options else "it takes no options"
     return Diagnostic(CODE, f"`{spec.name}` has no option `{name}`", hint=hint)
 

@@ -6,7 +6,9 @@ page, so the docs and the parser agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 KINDS: Final[dict[str, str]] = {
@@ -59,6 +61,15 @@ class Spec:
     example: str = ""
     """A node in a manifest."""
     main: str | None = None
+    other_names: Mapping[str, str] = field(default_factory=dict)
+    """Names that people look for, and the option's name; for hints."""
 
     def option(self, name: str) -> Option | None:
         return next((option for option in self.options if option.name == name), None)
+
+
+def did_you_mean(name: str, known: Iterable[str], other_names: Mapping[str, str]) -> str:
+    """The end of a hint: the option that an unknown name may stand for."""
+    names = {**{option: option for option in known}, **other_names}
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean `{names[near[0]]}`?" if near else ""

@@ -1,17 +1,20 @@
 """Reads an async stream that runs on another thread's loop, and waits for its coroutines.
 
-The loop reads ahead into a buffer of at most `BUFFER` items and pauses when it is full. The reader
-takes items without a lock and is woken once per batch, so a fast stream costs few wake-ups.
+The loop reads ahead into a buffer and pauses when it is full: after `BUFFER` items, or, where items
+have a size, after as much as the reader has taken, one item at first and `AHEAD` in the end. The
+reader takes items without a lock and is woken once per batch, so a fast stream costs few wake-ups.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial
-from queue import SimpleQueue
-from typing import Any, Final, Generic, Self, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
 
 from torvyn.concurrency.process_exit import wait_if_abandoned
 
@@ -19,6 +22,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Pending = TypeVar("Pending")
 BUFFER: Final = 256
+AHEAD: Final = 64
+"""How much the loop reads ahead, in the unit of the sizes, besides the item that goes over it."""
+_LEAVE_TIMEOUT_S: Final = 2.0
+"""How long a reader that leaves waits for the end of the stream, which may wait for a thread."""
 _EMPTY: Final = object()
 
 
@@ -47,15 +54,24 @@ class SyncReader(Generic[Item]):
         loop: asyncio.AbstractEventLoop,
         abort: Callable[[], Any],
         wake: Callable[[], Any] | None = None,
+        size: Callable[[Item], int] | None = None,
     ) -> None:
+        """With `size`, the loop stays close to the reader and goes on only for its next read."""
         self._stream = stream
         self._abort = abort
         self._is_started = False
         self._ready: SimpleQueue[None] = SimpleQueue()
-        self._buffer: _Buffer[Item] = _Buffer(loop, wake or partial(self._ready.put, None))
+        wake = wake or partial(self._ready.put, None)
+        self._buffer: _Buffer[Item] = _Buffer(loop, wake, size)
 
-    def __iter__(self) -> Self:
-        return self
+    def __iter__(self) -> Iterator[Item]:
+        items = self._buffer.items
+        take = items.popleft
+        with contextlib.suppress(StopIteration):
+            while True:
+                yield next(self)
+                while items:
+                    yield take()
 
     def __next__(self) -> Item:
         try:
@@ -75,6 +91,8 @@ class SyncReader(Generic[Item]):
         try:
             item = buffer.items.popleft()
         except IndexError:
+            if buffer.is_paused:
+                buffer.resume()
             if not self._is_started:
                 self._is_started = True
                 buffer.start(self._stream)
@@ -84,7 +102,7 @@ class SyncReader(Generic[Item]):
                 buffer.raise_error()
                 return None
             item = buffer.items.popleft()
-        if buffer.is_paused and len(buffer.items) <= BUFFER // 2:
+        if buffer.is_paused and buffer.size is None and len(buffer.items) <= BUFFER // 2:
             buffer.resume()
         return item
 
@@ -94,6 +112,18 @@ class SyncReader(Generic[Item]):
             self._abort()
         self._buffer.close()
 
+    def leave(self) -> None:
+        """The same, and waits until the stream has ended, if that is soon: what it counted is then
+        final. Not for readers that `poll`."""
+        self.close()
+        buffer = self._buffer
+        if not self._is_started or buffer.cannot_end():
+            return
+        end_s = time.monotonic() + _LEAVE_TIMEOUT_S
+        while not buffer.is_done and (left_s := end_s - time.monotonic()) > 0:
+            with contextlib.suppress(Empty):
+                self._ready.get(timeout=left_s)
+
     def __del__(self) -> None:
         self.close()
 
@@ -102,8 +132,14 @@ class _Buffer(Generic[Item]):
     """What the loop and the reader share. The loop's task refers to it and not to the reader, so
     that a dropped reader is collected and ends the stream."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        wake: Callable[[], Any],
+        size: Callable[[Item], int] | None,
+    ) -> None:
         self.items: deque[Item] = deque()
+        self.size = size
         self.is_done = False
         self.error: BaseException | None = None
         self.is_paused = False
@@ -121,6 +157,10 @@ class _Buffer(Generic[Item]):
         self._is_wake_due = True
         return bool(self.items) or self.is_done
 
+    def cannot_end(self) -> bool:
+        """Whether this thread would wait for itself, or for a loop that is closed."""
+        return asyncio._get_running_loop() is self._loop or self._loop.is_closed()
+
     def raise_error(self) -> None:
         error, self.error = self.error, None
         if error is not None:
@@ -137,14 +177,22 @@ class _Buffer(Generic[Item]):
             self.resume()
 
     async def _fill(self, stream: AsyncIterator[Item]) -> None:
-        items = self.items
+        items, size = self.items, self.size
+        added = ahead = 0
         try:
             async for item in stream:
+                if size is not None:
+                    ahead = size(item) + (ahead if items else 0)
                 items.append(item)
                 if self._is_wake_due:
                     self._notify()
-                if len(items) >= BUFFER:
-                    await self._wait_until_half_empty()
+                if size is None:
+                    if len(items) >= BUFFER:
+                        await self._wait_until_left(BUFFER // 2)
+                elif ahead >= AHEAD or ahead > added:
+                    added += ahead
+                    ahead = 0
+                    await self._wait_until_left(0)
         except BaseException as error:
             self.error = error
         finally:
@@ -155,9 +203,10 @@ class _Buffer(Generic[Item]):
         self._is_wake_due = False
         self._wake()
 
-    async def _wait_until_half_empty(self) -> None:
-        while len(self.items) > BUFFER // 2 and not self._is_closed:
+    async def _wait_until_left(self, count: int) -> None:
+        """Until the reader has taken all but so many items."""
+        while len(self.items) > count and not self._is_closed:
             self._resumed.clear()
             self.is_paused = True
-            if len(self.items) > BUFFER // 2 and not self._is_closed:
+            if len(self.items) > count and not self._is_closed:
                 await self._resumed.wait()

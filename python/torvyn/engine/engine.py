@@ -37,6 +37,8 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
     than that are cut all the same."""
     is_replayable: ClassVar[bool] = False
     """The same request with the same seed gives the same answer, in another process too."""
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Names that people look for, and the name of the engine's option; for hints."""
     takes_extra: bool = False
     """It forwards the `extra` fields of a request, such as `top_k`."""
 

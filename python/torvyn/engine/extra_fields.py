@@ -22,6 +22,7 @@ RESERVED: Final = frozenset(
         "model", "models", "messages", "prompt", "input", "chat_template", "user", "priority",
         # the number of answers and their length
         "n", "best_of", "max_tokens", "max_completion_tokens", "stop", "include_stop",
+        "cut_character",
         "include_stop_str_in_output", "echo",
         # the form of the answer
         "stream", "stream_options", "logprobs", "top_logprobs", "tools", "tool_choice",

@@ -1,14 +1,14 @@
 """A generation: an answer of an engine in this process, read once with `for` or `async for`.
 
-`async for` drives the engine on the running loop. `for` lets the shared background loop drive it
-and reads from a bounded buffer. Leaving the loop, dropping the iterator or calling `close()` ends
-the engine's request at once.
+`async for` drives the engine on the running loop. `for` lets the shared background loop drive it,
+which is at most 64 bytes, or one step of the engine, ahead of what the reader has taken. Leaving
+the loop, dropping the iterator or calling `close()` ends the engine's request at once; usage counts
+what the engine has made.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import time
 from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
@@ -19,7 +19,7 @@ from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
 from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.engine.answer.answer import Answer, FlowAccount, Reader
 from torvyn.engine.answer.engine_run import EngineRun
-from torvyn.engine.delta import Completion, Delta
+from torvyn.engine.delta import Completion, Delta, Piece
 from torvyn.engine.request import Request
 from torvyn.engine.timing import Clock
 from torvyn.errors import InvalidInput
@@ -81,34 +81,34 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
             accounts.insert(0, FlowAccount("prompt", None, "text", prompt.flow.statistics))
         return tuple(accounts)
 
-    def log_as(self, request_id: str) -> None:
-        prompt, flows = self._run.prompt, self._run.flows
-        if prompt is not None:
-            prompt.flow.request_id = request_id
-        if flows is not None:
-            flows.log_as(request_id)
-
     def push(self, reader: Reader) -> Coroutine[Any, Any, None]:
         self._read_once()
         return self._run.push(reader)
 
     def __aiter__(self) -> AsyncGenerator[Delta, None]:
         self._read_once()
-        return self._run.deltas(self._run.timing.delivered)
+        return self._run.deltas()
 
     def __iter__(self) -> Generator[Delta, None, None]:
         self._read_once()
         loop = _other_loop()
-        deltas = self._run.deltas(_not_delivered)
-        return self._deltas(SyncReader(deltas, loop, self._run.interrupt))
+        batches = self._run.batches()
+        return self._deltas(SyncReader(batches, loop, self._run.interrupt, size=_size_bytes))
 
-    def _deltas(self, reader: SyncReader[Delta]) -> Generator[Delta, None, None]:
+    def _deltas(self, reader: SyncReader[Sequence[Piece]]) -> Generator[Delta, None, None]:
         delivered = self._run.timing.delivered
-        with contextlib.closing(reader):
-            for delta in reader:
-                if delta.text or delta.call is not None:
-                    delivered()
-                yield delta
+        try:
+            for batch in reader:
+                for piece in batch:
+                    if isinstance(piece, str):
+                        delivered()
+                        yield Delta(0, piece)
+                    else:
+                        if piece.text or piece.call is not None:
+                            delivered()
+                        yield piece
+        finally:
+            reader.leave()
 
     def complete(self) -> Completion:
         """The whole answer: its deltas, joined."""
@@ -176,5 +176,10 @@ def _other_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _not_delivered() -> None:
-    """What is in the buffer has not reached the reader."""
+def _size_bytes(batch: Sequence[Piece]) -> int:
+    """The size of its text, and 1 for a batch that has none."""
+    size_bytes = 0
+    for piece in batch:
+        text = piece if isinstance(piece, str) else piece.text
+        size_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+    return size_bytes or 1

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from torvyn.components.spec import did_you_mean
 from torvyn.engine.engine import Engine
 from torvyn.errors import InvalidInput, MissingError
 
@@ -32,7 +34,7 @@ def open(name: str, **options: Any) -> Engine:
     except TypeError as error:
         raise InvalidInput(
             f"{name}: {error}",
-            hint=f"its options are {', '.join(option_names(cls))}",
+            hint=f"its options are {', '.join(option_names(cls))}{_meant(cls, options)}",
             code="engine.bad-option",
         ) from None
     return cls(**options)
@@ -57,6 +59,13 @@ def engine_class(name: str) -> type[Engine]:
 
 def option_names(cls: type[Engine]) -> list[str]:
     return [f"`{name}`" for name in inspect.signature(cls).parameters]
+
+
+def _meant(cls: type[Engine], options: Mapping[str, Any]) -> str:
+    """The option that the first unknown name may stand for."""
+    known = inspect.signature(cls).parameters
+    unknown = [name for name in options if name not in known]
+    return did_you_mean(unknown[0], known, cls.other_names) if unknown else ""
 
 
 def _unknown(name: str) -> MissingError:

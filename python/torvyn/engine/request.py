@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -18,19 +19,24 @@ if TYPE_CHECKING:
 MOST_STOPS: Final = 16
 MOST_CHOICES: Final = 128
 MOST_TOP_LOGPROBS: Final = 20
-SHOWN_ID: Final = 12
-"""Characters of an id in logs and lists: the whole id is enough to stop the answer."""
+_OWN_ID: Final = re.compile("req-[0-9a-f]{32}")
 _MOST_PROBLEMS: Final = 8
 _MOST_SHOWN: Final = 64
 """Characters of a wrong value in an error message."""
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+CUT_CHARACTERS: Final = ("drop", "replace")
 PRIORITIES: Final = PriorityClass.texts()
 Message = Mapping[str, Any]
 
 
 def new_id() -> str:
-    """128 random bits: a request id can be a secret."""
+    """128 random bits: nobody can guess the id of an answer, and with it stop the answer."""
     return "req-" + os.urandom(16).hex()
+
+
+def is_own_id(id: str) -> bool:
+    """Whether the id looks as if `new_id` had made it."""
+    return _OWN_ID.fullmatch(id) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,9 @@ class Request:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     include_stop: bool = False
+    cut_character: str = "drop"
+    """What becomes of a character that the end of the answer cuts, at a limit or because somebody
+    ended it: `drop`, or `replace` by U+FFFD."""
     n: int = 1
     logprobs: bool = False
     top_logprobs: int = 0
@@ -61,11 +70,6 @@ class Request:
     """Other fields, such as `top_k`, for engines that forward them."""
     priority: str = "normal"
     id: str = field(default_factory=new_id)
-
-    @property
-    def log_id(self) -> str:
-        """The start of the id, enough to find a request."""
-        return self.id[:SHOWN_ID]
 
     @classmethod
     def make(cls, prompt: PromptLike, **options: Any) -> Request:
@@ -125,6 +129,9 @@ class Request:
             yield f"{len(self.stop)} stop strings; the most is {MOST_STOPS}"
         if not all(map(_is_text, self.stop)):
             yield "a stop string is empty or not text"
+        if self.cut_character not in CUT_CHARACTERS:
+            known = " or ".join(f'"{way}"' for way in CUT_CHARACTERS)
+            yield f"`cut_character` is {known}, not {_brief(self.cut_character)}"
         yield from extra_problems(self.extra)
         if self.priority not in PRIORITIES:
             yield f"`priority` is one of {', '.join(PRIORITIES)}, not {_brief(self.priority)}"

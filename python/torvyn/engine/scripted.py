@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from torvyn.components.builtin.source_scripted import words
+from torvyn.contract.units import parse_duration_s
 from torvyn.engine.engine import Engine
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
@@ -24,6 +25,8 @@ from torvyn.protocol.frames import FINISH_REASONS, FinishReason, Kind, ToolCall,
 if TYPE_CHECKING:
     from torvyn.text import Vocabulary
 
+OTHER_NAMES: Final = {"script": "text", "delay_s": "delay", "first_delay_s": "first_delay"}
+"""Names that people look for, and the option's name; for hints."""
 Item = str | bytes | float | ToolCall | tuple[str, str] | Exception
 """A token, a pause in seconds, a piece of a tool call, `("reasoning", token)`, or an error."""
 ScriptFunction = Callable[[Request, int], Iterable[Item]]
@@ -33,8 +36,9 @@ ANSWER = "The quick brown fox jumped over the lazy dog. Torvyn handles streaming
 
 
 class Scripted(Engine):
-    """Answers with `script`: text, which is split into words; a list of items; or a function that
-    returns items for a request and the index of a choice.
+    """Answers with `text`, which is split into words, or with a list of `tokens`. In a program,
+    either may be a list of items, or a function that returns items for a request and the index of a
+    choice.
 
     With several `answers`, the seed and the choice select one; without a seed, choice 0 gets the
     first, choice 1 the second, and so on.
@@ -42,14 +46,16 @@ class Scripted(Engine):
 
     name: ClassVar[str] = "scripted"
     is_replayable: ClassVar[bool] = True
+    other_names: ClassVar[Mapping[str, str]] = OTHER_NAMES
 
     def __init__(
         self,
-        script: Script | None = None,
+        text: Script | None = None,
         *,
+        tokens: Sequence[Item] | ScriptFunction | None = None,
         answers: Sequence[Script] = (),
-        delay_s: float = 0.0,
-        first_delay_s: float = 0.0,
+        delay: float | str = 0.0,
+        first_delay: float | str = 0.0,
         finish_reason: FinishReason = "stop",
         token_bytes: int | None = None,
         uses_ids: bool = False,
@@ -58,23 +64,29 @@ class Scripted(Engine):
         error: Exception | None = None,
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
-        """`token_bytes` splits the text into tokens of that many bytes, even inside a character.
+        """`delay` is the time between two tokens, `first_delay` the time to the first one: seconds,
+        or text such as "300ms". The end follows the last token at once.
+
+        `token_bytes` splits the text into tokens of that many bytes, even inside a character.
         With `uses_ids`, tokens are ids of a vocabulary made from the script. `fail_at` raises
         `error` instead of that token. A step has `step_tokens` tokens. Tests may replace `sleep`.
         """
         super().__init__()
-        if script is not None and answers:
-            raise _bad_option("pass `script` or `answers`, not both")
+        ways = {"text": text is not None, "tokens": tokens is not None, "answers": bool(answers)}
+        if sum(ways.values()) > 1:
+            given = " and ".join(f"`{name}`" for name, is_given in ways.items() if is_given)
+            raise _bad_option(f"pass one of {given}")
         if finish_reason not in FINISH_REASONS:
             raise _bad_option(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
-        _check(0, delay_s=delay_s, first_delay_s=first_delay_s)
-        _check(1, step_tokens=step_tokens, token_bytes=1 if token_bytes is None else token_bytes)
-        given = tuple(answers) or (script if script is not None else ANSWER,)
+        _check_counts(step_tokens=step_tokens, token_bytes=token_bytes)
+        script = ANSWER if text is None else text
+        scripts = tuple(answers) or (script if tokens is None else tokens,)
         # Split once: many answers at a time share the words.
         self._answers: tuple[Sequence[Item] | ScriptFunction, ...] = tuple(
-            words(one) if isinstance(one, str) else one for one in given
+            words(one) if isinstance(one, str) else one for one in scripts
         )
-        self._delay_s, self._first_delay_s = delay_s, first_delay_s
+        self._delay_s = _duration_s("delay", delay)
+        self._first_delay_s = _duration_s("first_delay", first_delay)
         self._finish_reason = finish_reason
         self._token_bytes = token_bytes
         self._step_tokens = step_tokens
@@ -110,16 +122,18 @@ class Scripted(Engine):
                 for part in choices[0]:
                     if isinstance(part, ChoiceStep):
                         yield Step((part,))
-                    else:
+                    elif isinstance(part, float):
                         await self._sleep(part)
+                    else:
+                        raise part
             parts_of = [iter(choice) for choice in choices if not choice.is_over]
+            is_first = True
             while parts := [part for one in parts_of for part in islice(one, self._step_tokens)]:
-                step = Step([part for part in parts if isinstance(part, ChoiceStep)])
-                if len(step.choices) < len(parts):
-                    await self._sleep(sum(part for part in parts if isinstance(part, float)))
-                yield step
-                if self._delay_s:
-                    await self._sleep(self._delay_s)
+                if any(map(_is_delayed, parts)):
+                    if self._delay_s and not is_first:
+                        await self._sleep(self._delay_s)
+                    is_first = False
+                yield await self._step(parts)
             tokens = sum(choice.tokens for choice in choices)
             reasoning = sum(choice.reasoning_tokens for choice in choices)
             is_done = True
@@ -127,6 +141,16 @@ class Scripted(Engine):
         finally:
             if not is_done:
                 self.aborted.append(request.id)
+
+    async def _step(self, parts: list[ChoiceStep | float | Exception]) -> Step:
+        """Their output, after their pauses."""
+        choices = [part for part in parts if isinstance(part, ChoiceStep)]
+        if len(choices) < len(parts):
+            for part in parts:
+                if isinstance(part, Exception):
+                    raise part
+            await self._sleep(sum(part for part in parts if isinstance(part, float)))
+        return Step(choices)
 
     def _choice(self, request: Request, index: int) -> _ScriptedChoice:
         chosen = index
@@ -178,8 +202,8 @@ class _ScriptedChoice:
         self.tokens = self.reasoning_tokens = 0
         self.is_over = False
 
-    def __iter__(self) -> Iterator[ChoiceStep | float]:
-        """Its steps and its pauses."""
+    def __iter__(self) -> Iterator[ChoiceStep | float | Exception]:
+        """Its steps, its pauses, and the error with which it fails."""
         index, is_plain = self._index, not self._request.logprobs and self._ids is None
         for item in self._items:
             if isinstance(item, str) and is_plain:
@@ -187,14 +211,14 @@ class _ScriptedChoice:
                 yield ChoiceStep(index, (), item.encode(errors="replace"))
             elif isinstance(item, (int, float)):
                 yield float(item)
+            elif isinstance(item, Exception):
+                yield item
             else:
                 yield self._part(item)
         self.is_over = True
         yield ChoiceStep(index, tokens=0, finish_reason=self._finish_reason)
 
     def _part(self, item: Any) -> ChoiceStep:
-        if isinstance(item, Exception):
-            raise item
         self.tokens += 1
         if isinstance(item, ToolCall):
             return ChoiceStep(self._index, kind="tool_call", call=item)
@@ -224,11 +248,6 @@ class _ScriptedChoice:
         return {**entry, "top_logprobs": top}
 
 
-def words(text: str) -> list[str]:
-    """Words with the white space before them, as tokenizers split text."""
-    return re.findall(r"\s*\S+|\s+\Z", text)
-
-
 def prompt_tokens(request: Request) -> int:
     """Counts the words of the prompt as tokens."""
     texts = [request.prompt] if request.prompt is not None else []
@@ -246,10 +265,23 @@ def _pieces(token: str | bytes, size: int) -> Iterator[bytes]:
         yield data[at : at + size]
 
 
-def _check(least: float, **values: Any) -> None:
+def _is_delayed(part: ChoiceStep | float | Exception) -> bool:
+    """A token, or the error in place of one; the end of a choice and a pause follow at once."""
+    return part.tokens > 0 if isinstance(part, ChoiceStep) else isinstance(part, Exception)
+
+
+def _check_counts(**values: Any) -> None:
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-            raise _bad_option(f"`{name}` must be a number of at least {least}, not {value!r}")
+        is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if value is not None and not is_count:
+            raise _bad_option(f"`{name}` must be a whole number of at least 1, not {value!r}")
+
+
+def _duration_s(name: str, value: float | str) -> float:
+    try:
+        return parse_duration_s(value)
+    except ValueError as error:
+        raise _bad_option(f"`{name}`: {error}") from None
 
 
 def _bad_option(problem: str) -> InvalidInput:

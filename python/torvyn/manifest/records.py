@@ -186,6 +186,7 @@ class ServeRecord(Record):
     reserved_connections: int | None = None
     max_body_bytes: int | None = None
     max_streams: int | None = None
+    cut_character: str | None = None
     keys: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None

@@ -76,8 +76,6 @@ class Call(ABC):
         self._listener: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         wire.bind(answer.request_id)
-        # Logs get the id of the request: whoever knows the id of the stream can stop it.
-        answer.log_as(wire.request_id)
 
     @property
     def created(self) -> int:
@@ -86,6 +84,7 @@ class Call(ABC):
 
     @property
     def id(self) -> str:
+        """The one id of the answer: in headers, frames, logs, spans and `/flows`."""
         return self.answer.request_id
 
     @abstractmethod

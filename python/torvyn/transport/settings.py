@@ -56,6 +56,8 @@ class ServerSettings:
     """Of callers that have not sent a valid key; None: half of all."""
     reserved_connections: int | None = None
     """For callers with a key, if keys are required; None: a quarter of all."""
+    cut_character: str = "drop"
+    """Of requests whose flow does not say."""
     chunk_tokens: int = 16
     chunk_bytes: int = 4 * KiB
     """Tokens that are ready together are sent together, up to these limits; the first at once."""
@@ -69,6 +71,11 @@ class ServerSettings:
     """Which of several workers this is."""
     secrets: frozenset[str] = frozenset()
     """Texts that are removed from error messages."""
+
+    @property
+    def request_fallback(self) -> dict[str, str]:
+        """Options of requests whose flow does not set them."""
+        return {"cut_character": self.cut_character}
 
     @property
     def shares_sessions(self) -> bool:
@@ -93,6 +100,7 @@ class ServerSettings:
             reserved_connections=settings["serve.reserved_connections"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
+            cut_character=settings["serve.cut_character"],
             session_store=_store_of(settings, folder),
             stream_replicas=settings["cluster.stream_replicas"],
             session_ttl_s=settings["serve.session_ttl"],

@@ -42,6 +42,7 @@ class Wire(ABC):
         peer: str | None = None,
     ) -> None:
         self.request_id = request_id
+        """The id of its answer; until there is one, the id of the request."""
         self.caller = caller
         self.path = path
         """The route of the request."""
@@ -109,8 +110,8 @@ class Wire(ABC):
         return
 
     def bind(self, id: str) -> None:
-        """Sets the id of the answer."""
-        return
+        """Sets the id of the answer, before its head is sent."""
+        self.request_id = id
 
     def hurry(self) -> None:
         """The answer is about to end: send the rest without waiting for credit."""
@@ -134,6 +135,10 @@ class HttpWire(Wire):
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
         return Encoder(dialect, self.framing, **identity)
+
+    def bind(self, id: str) -> None:
+        super().bind(id)
+        self.exchange.id = id
 
     def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
         return self.exchange.post(frames[0] if len(frames) == 1 else b"".join(frames), is_last)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from registry_artifacts import ALLOW
+from scale import sample
 from scripted_registry import ScriptedRegistry, cut, scripted
 
 from torvyn.artifact.layout import Layout
@@ -18,6 +19,7 @@ from torvyn.errors import MissingError
 
 FILE = b"some bytes"
 ONCE = Limits(connect_s=5, silence_s=5, tries=0)
+STEP = sample(9, full=1)
 
 
 def add_small(layout: Layout) -> Descriptor:
@@ -74,7 +76,8 @@ def test_a_pull_may_be_cut_at_every_byte(layout: Layout, tmp_path: Path) -> None
     artifact = add_small(layout)
     total = artifact.size + len(b"{}") + len(FILE)
     with scripted(layout) as registry:
-        for count in range(total + 1):
+        ends = {artifact.size - 1, artifact.size, total - 1, total}
+        for count in sorted({*range(0, total, STEP), *ends}):
             options = FetchOptions(ALLOW, tmp_path / f"cache-{count}", limits=ONCE)
             assert is_cut(registry, options, count) == (count < total), count
             if count < artifact.size:

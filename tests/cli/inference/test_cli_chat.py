@@ -81,7 +81,7 @@ def piped(start: Start, folder: Path, lines: str, *arguments: object) -> tuple[i
 
 
 def test_an_answer_is_rendered_and_its_speed_is_printed(chat: Open) -> None:
-    terminal = chat("--engine", "scripted", "-o", "script=Some **bold** \x1b[31m words")
+    terminal = chat("--engine", "scripted", "-o", "text=Some **bold** \x1b[31m words")
     terminal.ask("Hi")
 
     assert "Some \x1b[1mbold\x1b[0m \\x1b[31m words\n" in terminal.expect("first token ")
@@ -95,7 +95,7 @@ def test_an_answer_is_rendered_and_its_speed_is_printed(chat: Open) -> None:
 def test_markers_stay_where_nothing_is_rendered(chat: Open, plain: tuple[str, str]) -> None:
     flag, no_color = plain
     options = [flag] if flag else []
-    terminal = chat("--engine=scripted", "-o", "script=**b**", *options, NO_COLOR=no_color)
+    terminal = chat("--engine=scripted", "-o", "text=**b**", *options, NO_COLOR=no_color)
     terminal.ask("Hi")
 
     terminal.expect("**b**\n")
@@ -171,7 +171,7 @@ def test_lines_typed_during_an_answer_are_messages_of_their_own(chat: Open, fold
 
 
 def test_words_wrap_at_the_width_of_the_terminal(chat: Open) -> None:
-    script = "script=one two three\n\n| a | b |\n|---|--:|\n| c | ddd |"
+    script = "text=one two three\n\n| a | b |\n|---|--:|\n| c | ddd |"
     terminal = chat("--engine=scripted", "-o", script, COLUMNS="12")
     terminal.ask("Hi")
 
@@ -223,7 +223,7 @@ def test_each_line_of_a_pipe_is_a_turn(start: Start, folder: Path) -> None:
 
 
 def test_a_pipe_gets_the_answer_untouched(start: Start, folder: Path) -> None:
-    script = "script=**b** \x1b[1m"
+    script = "text=**b** \x1b[1m"
 
     assert piped(start, folder, "Hi\n", "--engine=scripted", "-o", script, "-q") == (
         0,
@@ -240,7 +240,7 @@ def test_a_failure_ends_a_chat_from_a_pipe(start: Start, folder: Path) -> None:
 
 
 def test_json_gives_the_frames_of_every_turn(start: Start, folder: Path) -> None:
-    lines = ("--engine", "scripted", "-o", "script=Hi", "--format", "json")
+    lines = ("--engine", "scripted", "-o", "text=Hi", "--format", "json")
 
     _, out, err = piped(start, folder, "a\nb\n", *lines)
 

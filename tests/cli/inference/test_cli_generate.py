@@ -96,7 +96,7 @@ def test_usage_errors_have_exit_code_2(cli: Cli, folder: Path) -> None:
     scripted = ("generate", "--engine", "scripted")
     wrong: list[tuple[tuple[str, ...], str]] = [
         ((*scripted, "hi", "--temperature", "9"), "`temperature` is a number from 0 to 2"),
-        ((*scripted, "hi", "-o", "scrip=x"), "its options are `script`"),
+        ((*scripted, "hi", "-o", "scrip=x"), "did you mean `text`?"),
         ((*scripted, "hi", "--stop", ""), "a stop string is empty"),
         ((*scripted, "hi", "--input", "bytes"), "PROMPT and `--input` cannot be combined"),
         ((*scripted, "--input", "bytes"), "is not valid UTF-8 at byte 2"),
@@ -177,7 +177,7 @@ def test_termination_has_its_own_exit_code(start: Begin, folder: Path) -> None:
 def test_a_pipe_gets_bytes_as_they_are_and_a_terminal_none_of_its_own(
     start: Begin, folder: Path, terminal: Callable[..., Terminal]
 ) -> None:
-    line = ("--engine", "scripted", "-o", "script=a \x1b[31mred", "hi")
+    line = ("--engine", "scripted", "-o", "text=a \x1b[31mred", "hi")
 
     assert piped(start, folder, "", *line) == (0, "a \x1b[31mred", "")
     opened = terminal(*line)
@@ -215,6 +215,29 @@ def test_timing_is_printed_to_standard_error(cli: Cli) -> None:
 
     assert "first token" in done.err
     assert "tokens/s | 13 tokens in" in done.err
+
+
+@pytest.mark.parametrize(("text", "unit"), [("Hi", "1 token in"), ("Hi you", "2 tokens in")])
+def test_timing_counts_one_token_as_one(cli: Cli, text: str, unit: str) -> None:
+    done = cli("generate", "--engine", "scripted", "-o", f"text={text}", "hi", "--timing")
+
+    assert f"| {unit}" in done.err
+
+
+@pytest.mark.parametrize("option", ["text=", "tokens=[]", 'answers=[""]'])
+def test_an_empty_answer_is_said_to_be_empty(cli: Cli, option: str) -> None:
+    done = cli("generate", "--engine", "scripted", "-o", option, "hi")
+
+    assert (done.code, done.out.strip()) == (0, "")
+    assert "The answer is empty (stop)." in done.err
+
+
+def test_each_empty_choice_is_named(cli: Cli) -> None:
+    answers = 'answers=["one", "", "three"]'
+    done = cli("generate", "--engine", "scripted", "-o", answers, "-n", 3, "hi")
+
+    said = [line for line in done.err.splitlines() if "empty" in line]
+    assert said == ["[torvyn] choice 1: The answer is empty (stop)."]
 
 
 # Frames

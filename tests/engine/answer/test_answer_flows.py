@@ -240,7 +240,7 @@ def test_the_first_text_that_is_released_stops_the_clock():
     async def passes(delay_s):
         now_s[0] += delay_s
 
-    engine = Scripted("One two three. Four", delay_s=1.0, sleep=passes)
+    engine = Scripted("One two three. Four", delay=1.0, sleep=passes)
     generation = torvyn.engine.Generation(
         engine,
         torvyn.engine.Request.make("x"),

@@ -12,7 +12,7 @@ import pytest
 from observed_engines import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
 
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.sync_reader import BUFFER
+from torvyn.concurrency.sync_reader import AHEAD
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import Internal, InvalidInput, Unavailable
 
@@ -160,18 +160,73 @@ def test_letting_go_of_a_generation_stops_the_engine():
     wait_until(lambda: nothing_runs(engine))
 
 
-def test_a_slow_reader_slows_the_engine():
+@pytest.mark.promise("responses.abort-fast-engine")
+@pytest.mark.parametrize("read", [1, 2, 3, 5, 30, 300])
+def test_a_fast_engine_is_ahead_of_a_for_loop_by_what_it_has_read_and_at_most_64_bytes(read):
     engine = Endless(gap_s=0)
     deltas = iter(engine.generate("x"))
-    next(deltas)
-    wait_until(lambda: engine.made >= BUFFER)
-    made = engine.made
+    taken = sum(len(next(deltas).text.encode()) for _ in range(read))
     background_tasks()  # The loop has been round: it had time to make more.
 
-    # What waits in the buffer, what was read, and the one in the engine's hand.
-    assert made <= engine.made <= BUFFER + 1 + 1
+    # What was read, what waits, and the one that went over the limit.
+    assert engine.made * len("word ") <= taken + min(taken, AHEAD) + len("word ")
     del deltas
     assert engine.left.wait(SOON_S)
+
+
+@pytest.mark.promise("responses.abort-fast-engine")
+@pytest.mark.parametrize("read", [1, 2, 7, 50])
+def test_an_abort_in_the_loop_reaches_a_fast_engine(read):
+    engine = Scripted(["word "] * 200)
+    generation = engine.generate("x", request_id="mine")
+    seen = 0
+    for delta in generation:
+        seen += bool(delta.text)
+        if seen == read:
+            assert engine.abort("mine")
+            break
+
+    assert engine.aborted == ["mine"]
+    assert generation.finish_reasons == ("cancelled",)
+    assert read <= generation.usage.completion_tokens <= read + 1 + AHEAD // len("word ")
+
+
+@pytest.mark.promise("responses.abort-fast-engine")
+@pytest.mark.parametrize("read", [1, 2, 7, 50])
+@pytest.mark.parametrize("gap_s", [None, 0])
+def test_the_usage_is_final_when_the_loop_was_left(read, gap_s):
+    engine = Counting(gap_s)
+    generation = engine.generate("x")
+    for number, _ in enumerate(generation, 1):
+        if number == read:
+            break
+
+    assert engine.left.is_set()
+    assert generation.finish_reasons == ("cancelled",)
+    assert generation.usage.completion_tokens == engine.made
+    assert read <= engine.made <= read + 1 + AHEAD // len("word ")
+
+
+class Counting(Endless):
+    """Without a gap it never waits."""
+
+    async def steps(self, request):
+        try:
+            while True:
+                self.made += 1
+                yield Step((ChoiceStep(text="word "),))
+                if self._gap_s is not None:
+                    await asyncio.sleep(self._gap_s)
+        finally:
+            self.left.set()
+
+
+@pytest.mark.promise("responses.abort-fast-engine")
+def test_the_whole_text_of_a_fast_engine_reaches_a_for_loop():
+    for text in ("", "a", "é漢👩" * 50, "word " * 1000, "x" * 5000):
+        for step_tokens in (1, 16):
+            engine = Scripted(text, step_tokens=step_tokens, token_bytes=7)
+            assert "".join(delta.text for delta in engine.generate("x")) == text
 
 
 def test_an_engine_that_never_waits_lets_others_run():

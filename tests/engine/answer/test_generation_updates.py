@@ -73,7 +73,7 @@ def test_a_limit_below_what_was_made_ends_it_though_the_engine_is_silent():
 
 def test_a_stop_counts_what_was_made_whatever_the_engine_told_before():
     async def story():
-        generation = Scripted("one two three", delay_s=0.001).generate("x")
+        generation = Scripted("one two three", delay=0.001).generate("x")
         async for delta in generation:
             if delta.text:
                 generation.stop()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.engine import ChoiceStep, Request, Step
+from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step
 from torvyn.engine.answer.response import Response
 from torvyn.engine.delta import as_delta
-from torvyn.errors import Internal
+from torvyn.errors import Internal, InvalidInput
 from torvyn.protocol.frames import ToolCall, Usage
 
 TEXT = st.text(alphabet=st.sampled_from("abcé漢👩\u200d "), max_size=30)
@@ -177,6 +178,93 @@ def test_a_character_that_reasoning_left_unfinished_does_not_reach_the_text():
     deltas = said(response(), ChoiceStep(data=half, kind="reasoning"), ChoiceStep(data=rest))
 
     assert text_of(deltas, "reasoning") == text_of(deltas) == "\ufffd"
+
+
+ENDINGS = ["limit", "length", "content_filter", "stopped", "error", "cancelled", "stop string"]
+"""Ways to end inside a character; the engine's own `stop` is none of them."""
+
+
+def cut(made: Response, parts: list[ChoiceStep], ending: str):
+    """All deltas of steps of one choice that are cut by that ending after the last part."""
+    *first, last = parts
+    if ending in ("length", "content_filter"):
+        last = replace(last, finish_reason=ending)
+    deltas = [delta for part in (*first, last) for delta in taken(made, part)]
+    if ending == "stop string":
+        deltas += taken(made, ChoiceStep(text="END"))
+    reason = ending if ending in ("error", "cancelled") else "stop"
+    deltas += [as_delta(piece) for piece in made.end(reason, is_early=ending == "stopped")]
+    return deltas
+
+
+@pytest.mark.promise("responses.cut-character")
+@pytest.mark.parametrize("ending", ENDINGS)
+@given(
+    st.text(alphabet=st.sampled_from("abcé漢👩\u200d "), min_size=1, max_size=12),
+    st.lists(st.integers(0, 60), max_size=8),
+    st.data(),
+)
+def test_an_ending_inside_a_character_leaves_whole_characters(ending, text, cuts, data):
+    parts = pieces(text, cuts)
+    parts = parts[: data.draw(st.integers(1, len(parts)))]
+    made = b"".join(part.data for part in parts)
+    options = {"limit": {"max_tokens": len(parts)}, "stop string": {"stop": "END"}}
+
+    said = text_of(cut(response(**options.get(ending, {})), parts, ending))
+
+    assert said == made.decode(errors="ignore")
+
+
+@pytest.mark.promise("responses.cut-character")
+@pytest.mark.parametrize("ending", ["limit", "length", "stopped", "error"])
+def test_a_cut_character_is_replaced_on_request(ending):
+    made = response(cut_character="replace", **({"max_tokens": 2} if ending == "limit" else {}))
+
+    said = cut(made, [ChoiceStep(data=b"a"), ChoiceStep(data="é".encode()[:1])], ending)
+
+    assert text_of(said) == "a\ufffd"
+
+
+@pytest.mark.promise("responses.cut-character")
+@pytest.mark.parametrize("limit", range(1, 12))
+@pytest.mark.parametrize("kind", ["bytes", "ids", "halves"])
+def test_a_limit_inside_a_character_ends_engines_of_every_kind_with_whole_ones(kind, limit):
+    text = "é漢👩"
+    if kind == "halves":
+        units = text.encode("utf-16-le")
+        tokens = [chr(int.from_bytes(units[at : at + 2], "little")) for at in range(0, 8, 2)]
+        whole = "".join(tokens[:limit]).encode("utf-16", "surrogatepass")
+        engine = Halves(tokens)
+        whole_text = whole.decode("utf-16", errors="ignore")
+    else:
+        engine = Scripted(text, token_bytes=1, uses_ids=kind == "ids")
+        whole_text = text.encode()[:limit].decode(errors="ignore")
+
+    answer = engine.complete("x", max_tokens=limit)
+    deltas = [delta for delta in engine.generate("x", max_tokens=limit) if delta.text]
+
+    assert answer.text == "".join(delta.text for delta in deltas) == whole_text
+    assert answer.usage.completion_tokens == min(limit, 4 if kind == "halves" else 9)
+
+
+class Halves(Engine):
+    """Says text whose characters may be halves of surrogate pairs."""
+
+    name = "halves"
+
+    def __init__(self, texts):
+        super().__init__()
+        self.texts = texts
+
+    async def steps(self, request):
+        for text in self.texts:
+            yield Step((ChoiceStep(text=text),))
+
+
+@pytest.mark.parametrize("way", ["Drop", "", 1])
+def test_another_way_with_cut_characters_is_refused(way):
+    with pytest.raises(InvalidInput, match='`cut_character` is "drop" or "replace"'):
+        response(cut_character=way)
 
 
 @pytest.mark.promise("responses.delta-fields")

@@ -84,7 +84,7 @@ def test_held_text_does_not_stop_the_clock_for_the_first_token():
     async def sleep(seconds: float) -> None:
         clock.now_s += seconds
 
-    engine = Scripted(["E", "N", "x"], delay_s=1, sleep=sleep)
+    engine = Scripted(["E", "N", "x"], delay=1, sleep=sleep)
     generation = Generation(engine, Request.make("x", stop="END"), clock)
     asyncio.run(generation.acomplete())
 

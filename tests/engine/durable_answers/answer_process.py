@@ -60,9 +60,9 @@ def main() -> None:
     os.environ["TORVYN_RUNTIME__STATE_DIR"] = str(folder / "state")
     delay_s = 0.0 if "slow-sink" in sys.argv else 0.001
     if kind == "same":
-        engine = Scripted(ANSWER, delay_s=delay_s)
+        engine = Scripted(ANSWER, delay=delay_s)
     else:
-        engine = Forgetful(ANSWER.replace("w", f"p{os.getpid()}w"), delay_s=delay_s)
+        engine = Forgetful(ANSWER.replace("w", f"p{os.getpid()}w"), delay=delay_s)
     flow = make_flow(folder, shape, engine, 7 if "seeded" in sys.argv else None)
     signal.signal(signal.SIGTERM, lambda *_: flow.drain())
     print("ready", flush=True)

@@ -28,7 +28,7 @@ class Texts(torvyn.Sink):
 
 def answering(sink: Texts, checkpoint_s: float | None) -> torvyn.Flow:
     flow = torvyn.Flow(checkpoint_s=checkpoint_s)
-    flow.add("model", Scripted(ANSWER, delay_s=0.002).source("Hello"))
+    flow.add("model", Scripted(ANSWER, delay=0.002).source("Hello"))
     flow.add("out", sink)
     return flow.connect("model", "out")
 

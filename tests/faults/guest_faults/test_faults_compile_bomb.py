@@ -52,7 +52,10 @@ def test_a_giant_function_is_stopped_at_a_limit_of_its_size(apart: Apart, tmp_pa
 def test_a_small_one_that_takes_long_is_stopped_too(tmp_path: Path) -> None:
     assert len(TIME_BOMB) < 64 << 10
 
-    assert "compiling it takes more than 2 s of processor time" in refused(tmp_path, TIME_BOMB)
+    # On a busy machine the limit of waiting time comes first.
+    reasons = ("compiling it takes more than 2 s of processor time", "it takes more than 8 s")
+    message = refused(tmp_path, TIME_BOMB)
+    assert any(reason in message for reason in reasons), message
 
 
 def test_the_smallest_bomb_is_compiled_in_the_child_as_well(apart: Apart, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ async def test_a_session_has_no_more_priority_than_its_key(keyed: Keyed) -> None
 
 async def killed(keyed: Keyed, store: str) -> str:
     """The path of a session whose process is gone."""
-    first = keyed.serve(Scripted("a b c", delay_s=60), session_store=store)
+    first = keyed.serve(Scripted("a b c", delay=60), session_store=store)
     client = keyed.ask("first", body=STATEFUL)
     await client.until(2)
     first.end_calls()

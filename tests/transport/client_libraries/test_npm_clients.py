@@ -25,7 +25,7 @@ PIECES = (
     ToolCall(0, arguments='TC"}'),
 )
 TOOLS: Any = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}]
-NOBODY_STOPS = Scripted(["word "] * 100_000, delay_s=0.005)
+NOBODY_STOPS = Scripted(["word "] * 100_000, delay=0.005)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def server() -> Iterator[Served]:
         "filtered": Scripted("so far", finish_reason="content_filter"),
         "short": Scripted("so far", finish_reason="length"),
         "broken": Scripted("a b", fail_at=1),
-        "quiet": Scripted("a b", first_delay_s=0.2, delay_s=0.1),
+        "quiet": Scripted("a b", first_delay=0.2, delay=0.1),
         "endless": NOBODY_STOPS,
     }
     services = {name: Service(name, engine) for name, engine in engines.items()}

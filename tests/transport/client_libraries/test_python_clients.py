@@ -45,7 +45,7 @@ def server() -> Iterator[Served]:
         "away": Service("away", Scripted("a", fail_at=0, error=Unavailable("gone"))),
         "pieces": Service("pieces", Scripted([*PIECES], finish_reason="tool_calls")),
         "filtered": Service("filtered", Scripted("so far", finish_reason="content_filter")),
-        "quiet": Service("quiet", Scripted("a b", first_delay_s=0.2, delay_s=0.1)),
+        "quiet": Service("quiet", Scripted("a b", first_delay=0.2, delay=0.1)),
     }
     with served(services, heartbeat_s=0.02) as running:
         yield running
@@ -212,7 +212,7 @@ def test_httpx_sse_reads_our_own_frames(server: Served) -> None:
 
 
 def test_a_gateway_hands_answers_on_and_ends_the_upstream_with_its_client(server: Served) -> None:
-    upstream = Scripted("a b c d e f", delay_s=0.05)
+    upstream = Scripted("a b c d e f", delay=0.05)
     with served(upstream) as behind:
         engine = open_engine("openai", base_url=f"{behind.url}/v1", model="chat")
         with served(engine) as gateway:

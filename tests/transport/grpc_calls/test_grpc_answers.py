@@ -199,12 +199,16 @@ def test_a_stream_that_waits_sends_heartbeats() -> None:
     assert kinds == ["start", "heartbeat", "heartbeat"]
 
 
-def test_the_head_comes_before_the_first_token_with_the_id_of_the_request() -> None:
+def test_the_head_comes_before_the_first_token_with_the_id_of_the_answer() -> None:
     with answering(Watched(pause_s=60)) as (_, stub):
         chosen = (("x-request-id", "mine-1"),)
-        call = stub.Generate(HI, timeout=PATIENCE_S, metadata=chosen)
-        assert dict(call.initial_metadata())["x-request-id"] == "mine-1"
-        call.cancel()
+        calls = [stub.Generate(HI, timeout=PATIENCE_S, metadata=chosen) for _ in range(2)]
+        ids = [dict(call.initial_metadata())["x-request-id"] for call in calls]
+        assert "mine-1" in ids
+        assert len(set(ids)) == 2
+        assert [next(iter(call)).start.id for call in calls] == ids
+        for call in calls:
+            call.cancel()
 
 
 def test_a_trace_goes_on_in_the_answer() -> None:
@@ -237,7 +241,7 @@ def test_a_stateful_answer_is_the_same_and_is_kept() -> None:
 
 
 def test_two_hundred_calls_of_one_channel_are_answered_side_by_side() -> None:
-    engine = Scripted("Hello there, world", delay_s=0.01)
+    engine = Scripted("Hello there, world", delay=0.01)
     with answering(engine) as (server, _), calling(server) as stub:
         calls = [stub.Generate(HI, timeout=PATIENCE_S) for _ in range(200)]
         texts = {text_of(frames_of(call)) for call in calls}

@@ -43,7 +43,7 @@ def test_streams_of_one_call_have_a_name_each() -> None:
 
 
 def test_a_call_ends_well_after_the_last_message_and_the_last_stream() -> None:
-    with talking(Scripted("Hello there", delay_s=0.01)) as (server, talk):
+    with talking(Scripted("Hello there", delay=0.01)) as (server, talk):
         talk.start("a")
         talk.hang_up()
         assert text(talk.until_end("a")["a"]) == "Hello there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import pytest
 from asgi_client import PROMPT_BODY, Client, Gated, serving, texts
 
-from torvyn.engine import Request, Scripted, Step
+from torvyn.engine import Request, Scripted, Service, Step
 from torvyn.errors import Unavailable
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
+from torvyn.transport import ServerSettings, app
+
+CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 
 
 @pytest.mark.promise("inference.buffering-proxies")
@@ -59,6 +63,50 @@ async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat(
     assert client.chunks == [b": hb\n"]
     client.leave()
     await client
+
+
+@pytest.mark.promise("inference.prompt-end")
+async def test_the_end_leaves_with_the_last_token() -> None:
+    pauses: asyncio.Queue[None] = asyncio.Queue()
+    engine = Scripted("a b c", delay="300ms", sleep=lambda _: pauses.get())
+    client = Client(serving(engine), body=PROMPT_BODY)
+    for _ in "bc":
+        pauses.put_nowait(None)
+    # A third pause would never end.
+    await client
+
+    assert "".join(texts(client)) == "a b c"
+
+
+@pytest.mark.promise("responses.cut-character")
+@pytest.mark.parametrize("path", ["/v1/streams", "/v1/chat/completions"])
+@pytest.mark.parametrize("way", ["drop", "replace", None])
+async def test_an_answer_cut_in_a_character_has_whole_ones_unless_the_server_replaces(
+    path: str, way: str | None
+) -> None:
+    settings = {} if way is None else {"cut_character": way}
+    application = serving(Scripted("aé", token_bytes=1), **settings)
+    body = {**(PROMPT_BODY if path == "/v1/streams" else CHAT), "max_tokens": 2}
+    client = await Client(application, path, body)
+
+    text = client.body.decode()
+    assert "a" in text
+    assert ("\ufffd" in text or "\\ufffd" in text) is (way == "replace")
+
+
+@pytest.mark.promise("responses.cut-character")
+@pytest.mark.parametrize("of_node", ["drop", "replace", None])
+@pytest.mark.parametrize("of_server", ["drop", "replace"])
+async def test_the_node_of_the_engine_decides_before_the_server(
+    of_node: str | None, of_server: str
+) -> None:
+    defaults = {} if of_node is None else {"cut_character": of_node}
+    service = Service("chat", Scripted("aé", token_bytes=1), defaults)
+    application = app({"chat": service}, ServerSettings(cut_character=of_server))
+    client = await Client(application, body={**PROMPT_BODY, "max_tokens": 2})
+
+    replaces = (of_node or of_server) == "replace"
+    assert "".join(texts(client)) == ("a\ufffd" if replaces else "a")
 
 
 @pytest.mark.promise("inference.deltas", "inference.flush", "responses.first-token")

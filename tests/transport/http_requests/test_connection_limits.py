@@ -113,7 +113,7 @@ def test_a_websocket_with_a_key_stays_open_in_a_crowd(
 
 
 def test_an_answer_is_not_cut_for_a_crowd_on_a_server_without_keys() -> None:
-    with served(Scripted("one two", delay_s=0.3), max_streams=1) as server:
+    with served(Scripted("one two", delay=0.3), max_streams=1) as server:
         sock = server.ask(b'{"prompt": "Hi"}')
         assert b"200 OK" in sock.recv(65536)
         with crowd(server, ONE_ADDRESS, b""):

@@ -43,7 +43,7 @@ def post(path: bytes, body: bytes) -> bytes:
 
 
 def test_a_client_that_closes_its_half_still_gets_its_stream() -> None:
-    with served(Scripted("one two three", delay_s=0.05)) as server, server.connect() as sock:
+    with served(Scripted("one two three", delay=0.05)) as server, server.connect() as sock:
         sock.sendall(post(b"/v1/chat/completions", CHAT % b"true"))
         sock.shutdown(socket.SHUT_WR)
         assert b"three" in (got := rest_of(sock))

@@ -104,10 +104,11 @@ async def test_the_log_keeps_what_the_client_does_not_read(
 ) -> None:
     with upstream(b"") as url:
         pass
-    await Client(serving(openai(url)), body=PROMPT_BODY)
+    await Client(serving(openai(url)), body=PROMPT_BODY, headers={"x-request-id": "r1"})
 
     (record,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
     assert (record.event, record.code) == ("upstream.failure", "engine.upstream-down")
+    assert record.request_id == "r1"
     assert urlsplit(url).netloc in record.getMessage()
     assert record.exc_info is None
 

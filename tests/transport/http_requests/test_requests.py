@@ -202,18 +202,6 @@ async def test_what_was_done_is_counted() -> None:
     assert 'torvyn_output_tokens_bucket{flow="chat",le="4"} 1' in metrics
 
 
-async def test_the_list_of_streams_shows_no_id_that_could_stop_one() -> None:
-    application = serving(Gated())
-    client = Client(application, body=PROMPT_BODY)
-    await client.until(1)
-    flows = await Client(application, "/flows", method="GET")
-    client.leave()
-    await client
-
-    assert len(flows.json["streams"]) == 1
-    assert client.frames_start_id().encode() not in flows.body
-
-
 async def test_the_document_lists_every_route() -> None:
     application = serving(Scripted("a"))
     client = await Client(application, "/openapi.json", method="GET")

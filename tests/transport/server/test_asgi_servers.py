@@ -23,7 +23,7 @@ from torvyn.transport import ServerSettings, app
 
 ENGINES = {
     "chat": Scripted("one two three"),
-    "slow": Scripted("word " * 10_000, delay_s=0.01),
+    "slow": Scripted("word " * 10_000, delay=0.01),
     "broken": Scripted("one two three", fail_at=1),
 }
 services = {name: Service(name, engine) for name, engine in ENGINES.items()}

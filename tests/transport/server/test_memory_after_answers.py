@@ -55,7 +55,7 @@ async def ended() -> None:
     [("/v1/streams", PROMPT_BODY), ("/v1/chat/completions", WHOLE)],
 )
 async def test_an_answer_that_was_read_leaves_nothing(path: str, body: Any) -> None:
-    application = serving(Scripted("one two three", delay_s=0.001))
+    application = serving(Scripted("one two three", delay=0.001))
     with without_collector() as left:
         await Client(application, path, body)
         await ended()
@@ -64,7 +64,7 @@ async def test_an_answer_that_was_read_leaves_nothing(path: str, body: Any) -> N
 
 
 async def test_an_answer_whose_client_left_leaves_nothing() -> None:
-    application = serving(Scripted("one two three", delay_s=60))
+    application = serving(Scripted("one two three", delay=60))
     with without_collector() as left:
         client = Client(application, body=PROMPT_BODY)
         await client.until(2)
@@ -88,7 +88,7 @@ async def test_an_answer_that_was_stopped_on_a_socket_leaves_nothing() -> None:
 
 
 async def test_an_answer_that_was_kept_leaves_nothing_when_it_is_forgotten() -> None:
-    application = serving(Scripted("one two three", delay_s=0.001))
+    application = serving(Scripted("one two three", delay=0.001))
     with without_collector() as left:
         client = await Client(application, body={**PROMPT_BODY, "stateful": True})
         path = f"/v1/streams/{client.frames_start_id()}"

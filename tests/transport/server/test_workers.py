@@ -101,8 +101,10 @@ def test_streams_of_one_worker_are_refused_with_the_reason(
 ) -> None:
     status, text = workers.ask(path, body, method)
 
-    assert (status, json.loads(text)["error"]["code"]) == (400, "transport.stateful-refused")
-    assert "2 workers" in text
+    error = json.loads(text)["error"]
+    assert (status, error["code"]) == (400, "transport.stateful-refused")
+    assert "2 workers" in error["message"]
+    assert ("without `stateful`" in error["hint"]) is (method == "POST")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

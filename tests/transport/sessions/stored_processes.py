@@ -66,4 +66,4 @@ def assert_whole(*clients: Client, text: str = WORDS) -> None:
 
 
 def slow() -> Scripted:
-    return Scripted(WORDS, delay_s=0.002)
+    return Scripted(WORDS, delay=0.002)

@@ -18,7 +18,7 @@ from torvyn.transport.sessions.shared.address import StoreAddress
 
 
 def spoken() -> Scripted:
-    return Scripted(WORDS, delay_s=0.03)
+    return Scripted(WORDS, delay=0.03)
 
 
 async def restarted(broker: NatsServer) -> None:

@@ -115,7 +115,7 @@ async def test_the_stream_of_a_client_that_left_ends_for_observers_too() -> None
 
 
 async def test_a_failure_is_seen() -> None:
-    application = serving(Scripted("a b c", delay_s=0.005, fail_at=2))
+    application = serving(Scripted("a b c", delay=0.005, fail_at=2))
     client = Client(application, body=PROMPT_BODY)
     await client.until(1)
     observer = await watching(application, client.frames_start_id())

@@ -62,7 +62,7 @@ async def test_frames_larger_than_the_buffer_hold_no_client_up(limit_bytes: int)
 async def test_a_session_that_waits_for_a_place_is_refused_when_the_server_ends(
     tmp_path: Path,
 ) -> None:
-    engine = Scripted("a b c", first_delay_s=60)
+    engine = Scripted("a b c", first_delay=60)
     application = serving(
         engine, max_streams=1, admission_wait_s=60, session_store=str(tmp_path / "s.db")
     )

@@ -23,7 +23,7 @@ from torvyn.transport.sessions.store_file import StoredSession
 async def test_frames_that_are_no_longer_kept_are_deleted_from_the_file(file: Path) -> None:
     numbers = " ".join(str(number).rjust(60) for number in range(200))
     options = {"session_bytes": 4096, "chunk_tokens": 1}
-    async with process(Scripted(numbers, delay_s=0.0005), file, **options) as application:
+    async with process(Scripted(numbers, delay=0.0005), file, **options) as application:
         client = await begun(application, 150)
         await killed(application, client)
     with closing(sqlite3.connect(file)) as db:
@@ -78,7 +78,7 @@ async def test_a_file_that_is_no_database_is_set_aside(
 
 
 async def test_frames_with_a_flipped_bit_are_not_sent(file: Path) -> None:
-    async with process(Scripted(WORDS.split(), delay_s=0.001), file) as first:
+    async with process(Scripted(WORDS.split(), delay=0.001), file) as first:
         client = await Client(first, body=STATEFUL)
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE frames SET data = CAST(replace(data, 'five', 'fife') AS BLOB)")
@@ -91,7 +91,7 @@ async def test_frames_with_a_flipped_bit_are_not_sent(file: Path) -> None:
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 async def test_a_torn_tail_costs_what_was_torn_and_no_more(file: Path, share: float) -> None:
     copy = file.with_name("torn.db")
-    async with process(Scripted(WORDS.split(), delay_s=0.001), file) as first:
+    async with process(Scripted(WORDS.split(), delay=0.001), file) as first:
         client = await Client(first, body=STATEFUL)
         for ending in ("", "-wal"):
             data = Path(f"{file}{ending}").read_bytes()

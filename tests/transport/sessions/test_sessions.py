@@ -325,7 +325,7 @@ async def test_a_heartbeat_comes_while_the_engine_thinks() -> None:
 
 
 async def test_an_engine_that_fails_without_a_client_reports_it_on_resume() -> None:
-    application = serving(Scripted(WORDS, delay_s=0.001, fail_at=3))
+    application = serving(Scripted(WORDS, delay=0.001, fail_at=3))
     client = Client(application, body=STATEFUL)
     await client.until(2)
     await left(client)

@@ -158,7 +158,7 @@ def test_a_grpc_session_at_another_server_ends_the_stream_that_it_reads(
 
 def test_a_grpc_session_observes_a_stream_of_another_server(shared: str) -> None:
     with (
-        serving_calls(Scripted(WORDS, delay_s=0.002), session_store=shared) as first,
+        serving_calls(Scripted(WORDS, delay=0.002), session_store=shared) as first,
         serving_calls(Watched(60), session_store=shared) as second,
         talk_at(first) as owner,
         talk_at(second) as other,

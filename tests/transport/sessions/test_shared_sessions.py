@@ -84,7 +84,7 @@ async def test_the_owner_of_a_session_may_be_killed_while_another_server_sends_i
 
 
 async def test_the_owner_of_a_session_may_end_while_another_server_sends_it(shared: str) -> None:
-    engine = Scripted(WORDS, delay_s=0.03)
+    engine = Scripted(WORDS, delay=0.03)
     async with process(engine, shared) as first, process(engine, shared) as second:
         client = await begun(first, 2)
         client.leave()

@@ -88,7 +88,7 @@ async def test_a_flow_that_answers_differently_now_is_not_joined_to_the_old_answ
 async def test_a_long_answer_is_kept_from_its_oldest_frame_on(store: str) -> None:
     numbers = " ".join(str(number).rjust(60) for number in range(200))
     options = {"session_bytes": 4096, "chunk_tokens": 1}
-    async with process(Scripted(numbers, delay_s=0.0005), store, **options) as first:
+    async with process(Scripted(numbers, delay=0.0005), store, **options) as first:
         client = await begun(first, 150)
         await killed(first, client)
     async with process(Scripted(numbers), store, **options) as second:
@@ -98,7 +98,7 @@ async def test_a_long_answer_is_kept_from_its_oldest_frame_on(store: str) -> Non
 
 
 async def test_several_choices_go_on_each_from_its_own_place(store: str) -> None:
-    engine = lambda: Scripted(answers=["a b c d e f", "1 2 3 4 5 6"], delay_s=0.002)  # noqa: E731
+    engine = lambda: Scripted(answers=["a b c d e f", "1 2 3 4 5 6"], delay=0.002)  # noqa: E731
     async with process(engine(), store) as first:
         client = Client(first, body={**STATEFUL, "n": 2})
         await client.until(4)

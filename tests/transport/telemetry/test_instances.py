@@ -82,28 +82,26 @@ async def test_a_running_answer_is_listed_with_its_caller_and_its_tokens() -> No
 
     (stream,) = (await seen(application))["streams"]
     assert (stream["flow"], stream["model"], stream["state"]) == ("chat", "gated", "running")
-    assert (stream["request_id"], stream["path"]) == ("mine", "/v1/streams")
+    assert (stream["id"], stream["path"]) == ("mine", "/v1/streams")
     assert (stream["completion_tokens"], stream["finish"]) == (1, [])
     assert stream["started"].endswith("Z")
     client.leave()
     await within(client.task)
 
 
-async def test_one_answer_is_found_by_any_of_its_ids_while_it_is_made() -> None:
+async def test_one_answer_is_found_by_its_id_while_it_is_made() -> None:
     engine = Gated()
     application = guarded(engine)
     client = Client(application, body=PROMPT_BODY, headers={"x-request-id": "mine"})
     engine.tokens.put_nowait("one")
     await client.until(2)
-    (stream,) = (await seen(application))["streams"]
 
-    for id in ("mine", stream["id"], client.frames_start_id()):
-        found = await seen(application, id)
-        assert (found["id"], found["state"]) == (stream["id"], "running")
-        assert [(flow["side"], flow["choice"], flow["kind"]) for flow in found["flows"]] == [
-            ("prompt", None, "text"),
-            ("completion", 0, "text"),
-        ]
+    found = await seen(application, client.frames_start_id())
+    assert (found["id"], found["state"]) == ("mine", "running")
+    assert [(flow["side"], flow["choice"], flow["kind"]) for flow in found["flows"]] == [
+        ("prompt", None, "text"),
+        ("completion", 0, "text"),
+    ]
     client.leave()
     await within(client.task)
 
@@ -197,7 +195,7 @@ async def test_only_the_latest_are_kept_and_the_latest_come_first() -> None:
 
     ended = (await seen(application))["ended"]
     assert len(ended) == MAX_LISTED
-    assert ended[0]["request_id"] == f"r{MAX_ENDED}"
+    assert ended[0]["id"] == f"r{MAX_ENDED}"
     assert (await Client(application, "/flows/r1", method="GET")).status == 200
     assert (await Client(application, "/flows/r0", method="GET")).status == 404
 

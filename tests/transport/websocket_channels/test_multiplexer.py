@@ -69,6 +69,41 @@ async def test_an_invalid_message_is_rejected_with_the_reason(
     assert said["retryable"] is False
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "{",
+        "[]",
+        {},
+        {"type": "begin"},
+        *({"type": kind} for kind in ("start", "stop", "cancel", "update", "credit", "resume")),
+        {"type": "update", "stream_id": "s"},
+        {"type": "credit", "stream_id": "s"},
+        {"type": "resume", "stream_id": "s"},
+        {"type": "observe", "stream_id": "s"},
+    ],
+)
+async def test_the_example_of_a_hint_is_a_message_that_the_socket_takes(message: Any) -> None:
+    engine = Gated()
+    async with Socket(serving(engine)) as socket:
+        socket.say_raw(message if isinstance(message, str) else json.dumps(message))
+        hint = (await socket.until_got("refused"))["hint"]
+        example = json.loads(hint[hint.index("{") :])
+        if example["type"] != "start":
+            stream_id = "other" if "id" in example else example["stream_id"]
+            socket.say({**START, "stream_id": stream_id, "stateful": "id" in example})
+            start = await socket.until_got("start")
+            example |= {"id": start["id"]} if "id" in example else {}
+        socket.got.clear()
+        socket.say(example)
+        socket.say({"type": "ping"})
+        await socket.until_got("pong")
+        engine.tokens.put_nowait(None)
+        await socket.until_got("end", example["stream_id"])
+
+    assert "refused" not in [said["type"] for said in socket.got]
+
+
 async def test_a_refusal_names_its_stream_and_harms_no_other() -> None:
     engine = Gated()
     async with Socket(serving(engine)) as socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from torvyn.errors import MissingError, TorvynError, UsageError
 if TYPE_CHECKING:
     from torvyn.cli.inference.answer_printer import Printer
     from torvyn.cli.inference.generation import AnyGeneration
+    from torvyn.engine import Delta
 
 EXAMPLE = """\
 torvyn generate "Why is the sky blue?"
@@ -88,13 +90,20 @@ def _answer(
             if screen.is_json
             else TextPrinter(screen, generation.request.n)
         )
+        filled: set[int] = set()
+
+        def take(delta: Delta) -> None:
+            if delta.text and delta.kind == "text":
+                filled.add(delta.index)
+            printer.take(delta)
+
         try:
-            number = reader.read(generation, printer.take)
+            number = reader.read(generation, take)
         except TorvynError as error:
             printer.end(generation, error)
             raise
         printer.end(generation)
-        _explain_end(screen, generation)
+        _explain_end(screen, generation, filled)
     if timing:
         usage = generation.usage
         line = timing_line(generation.timing, usage.completion_tokens, usage.prompt_tokens)
@@ -104,15 +113,16 @@ def _answer(
     return 0 if number is None else 128 + number
 
 
-def _explain_end(screen: Screen, generation: AnyGeneration) -> None:
-    """Says why an answer is incomplete."""
+def _explain_end(screen: Screen, generation: AnyGeneration, filled: Set[int]) -> None:
+    """Says why an answer is incomplete, or that it is empty; `filled` are the choices with text."""
     has_choices = generation.request.n > 1
     for index, reason in enumerate(generation.finish_reasons):
         if reason == "content_filter" and generation.filtered_side == "prompt":
             screen.info(f"[torvyn] {FILTERED['prompt']}")
             return
-        if reason in ENDS:
-            screen.info(f"[torvyn] {f'choice {index}: ' if has_choices else ''}{ENDS[reason]}")
+        why = "The answer is empty (stop)." if reason == "stop" and index not in filled else None
+        if (why := ENDS.get(reason or "", why)) is not None:
+            screen.info(f"[torvyn] {f'choice {index}: ' if has_choices else ''}{why}")
 
 
 ENDS = {

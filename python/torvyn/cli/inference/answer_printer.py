@@ -216,7 +216,8 @@ def timing_line(figures: Mapping[str, float], completion: int, prompt: int) -> s
         parts.append(f"first token {_seconds(figures['ttft_s'])}")
     if "tokens_per_s" in figures:
         parts.append(f"{figures['tokens_per_s']:.1f} tokens/s")
-    parts.append(f"{completion} tokens in {_seconds(figures.get('duration_s', 0.0))}")
+    duration = _seconds(figures.get("duration_s", 0.0))
+    parts.append(f"{completion} token{'' if completion == 1 else 's'} in {duration}")
     if prompt:
         parts.append(f"{prompt} prompt token{'' if prompt == 1 else 's'}")
     return " | ".join(parts)

@@ -6,8 +6,9 @@ between tokens without blocking.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
@@ -28,7 +29,8 @@ SPEC = Spec(
     summary="Sends a fixed list of tokens.",
     options=(
         Option("tokens", "tokens", DEFAULT_TOKENS, "The tokens, in order."),
-        Option("repeat", "integer", 1, "How many times to send the list.", minimum=1),
+        Option("text", "text", "", "Text instead of `tokens`; each word is a token."),
+        Option("repeat", "integer", 1, "How many times to send the tokens.", minimum=1),
         Option("delay", "duration", 0.0, "The time between two tokens."),
     ),
     main="tokens",
@@ -37,6 +39,7 @@ SPEC = Spec(
 component = "scripted"
 config = { tokens = ["Hello", ",", " world", "."], delay = "20ms" }
 """,
+    other_names={"script": "text", "delay_s": "delay"},
 )
 
 
@@ -48,7 +51,7 @@ class Scripted(Source):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
-        self._tokens: tuple[str, ...] = options["tokens"]
+        self._tokens = _tokens(options)
         self._total = len(self._tokens) * int(options["repeat"])
         self._delay_s: float = options["delay"]
         self._sent = 0
@@ -69,10 +72,19 @@ class Scripted(Source):
         options: dict[str, Any] = parse_config(SPEC, config)
         if type(self) is not Scripted or options["delay"]:
             return None
-        return "scripted", {"tokens": list(options["tokens"]), "repeat": options["repeat"]}
+        return "scripted", {"tokens": list(_tokens(options)), "repeat": options["repeat"]}
 
     def _wait_s(self) -> float:
         now_s = self._clock()
         if self._start_s is None:
             self._start_s = now_s
         return self._start_s + self._sent * self._delay_s - now_s
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words with the white space before them, as tokenizers split text."""
+    return tuple(re.findall(r"\s*\S+|\s+\Z", text))
+
+
+def _tokens(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return words(options["text"]) if options["text"] else options["tokens"]

@@ -108,10 +108,6 @@ class Answer(ABC):
         """Ends the answer at once, from any thread, also before it is read. A reader that is still
         there gets the finish `cancelled`."""
 
-    @abstractmethod
-    def log_as(self, request_id: str) -> None:
-        """The request id that its flows log, instead of the answer's own. Call it before `push`."""
-
     async def acomplete(self) -> Completion:
         """The whole answer, its pieces joined."""
         builder = CompletionBuilder(self.request)
@@ -172,6 +168,3 @@ class AnswerWrapper(Answer):
 
     def close(self) -> None:
         self._answer.close()
-
-    def log_as(self, request_id: str) -> None:
-        self._answer.log_as(request_id)

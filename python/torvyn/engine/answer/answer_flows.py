@@ -157,12 +157,6 @@ class AnswerFlows:
         flows = self.all()
         return [FlowAccount("completion", f.index, f.kind, f.flow.statistics) for f in flows]
 
-    def log_as(self, request_id: str) -> None:
-        """The request id that the flows log. Call it before they run."""
-        self._request_id = request_id
-        if self._next is not None:
-            self._next.request_id = request_id
-
     def make_missing(self, pieces: Sequence[Piece]) -> list[ChoiceFlow]:
         """Makes the flows that these pieces, of one kind per choice, need and that do not exist."""
         existing = set(self._flows)

@@ -18,6 +18,8 @@ from torvyn.protocol.openai.surrogate_pairs import SurrogateJoiner, encodable
 from torvyn.text import StopStrings, TextStreamer
 
 _UNLIMITED: Final = 2**62
+_OWN_ENDS: Final = ("stop", "tool_calls")
+"""How an engine ends an answer that nothing has cut."""
 
 
 class ChoiceText:
@@ -29,6 +31,7 @@ class ChoiceText:
 
     __slots__ = (
         "_ceiling",
+        "_drops_cut",
         "_ids",
         "_includes",
         "_index",
@@ -68,6 +71,7 @@ class ChoiceText:
         self._streamer: TextStreamer | None = None
         self._stops = StopStrings([*request.stop], request.include_stop) if request.stop else None
         self._includes = request.include_stop
+        self._drops_cut = request.cut_character == "drop"
         self.is_changed = False
         self._released = ""
         """Text that an update of the stop strings released; it leaves with the next step."""
@@ -136,7 +140,8 @@ class ChoiceText:
                 return
         if finish is not None:
             self._native_reason = None if self.is_cut else part.native_reason
-            self._finish(finish, text + self._tail(out), part.matched_stop, out)
+            is_whole = not self.is_cut and finish in _OWN_ENDS
+            self._finish(finish, text + self._tail(out, is_whole), part.matched_stop, out)
         elif text:
             has_more = self._ids or self._logprobs or self._kind != "text"
             out.append(self._delta(text) if has_more else self._text_piece(text))
@@ -157,7 +162,7 @@ class ChoiceText:
     def _cut_at_ceiling(self, out: list[Piece]) -> None:
         self.is_cut = True
         self._release(out)
-        self._finish("length", self._tail(out), None, out)
+        self._finish("length", self._tail(out, is_whole=False), None, out)
 
     @property
     def plain_tokens_left(self) -> int:
@@ -195,12 +200,15 @@ class ChoiceText:
         self.tokens += part.tokens
         return text
 
-    def end(self, reason: FinishReason, out: list[Piece], *, releases_text: bool = True) -> None:
-        """Finishes the choice; text that is held back leaves or is dropped."""
+    def end(self, reason: FinishReason, out: list[Piece], *, is_own: bool = False) -> None:
+        """Finishes the choice; text that is held back leaves, unless it is cancelled. `is_own`: the
+        engine came to its own end."""
         if self.finish_reason is None:
-            if releases_text:
+            text = ""
+            if reason != "cancelled":
                 self._release(out)
-            self._finish(reason, self._tail(out) if releases_text else "", None, out)
+                text = self._tail(out, is_own and reason in _OWN_ENDS)
+            self._finish(reason, text, None, out)
 
     def apply_update(self, out: list[Piece]) -> None:
         """Emits the text that an update released, or the end that it caused."""
@@ -265,10 +273,14 @@ class ChoiceText:
                 out.append(self._delta(text))
         self._kind = kind
 
-    def _tail(self, out: list[Piece]) -> str:
-        """The text that is still held back; it may complete a stop string."""
-        text = self._streamer.finish() if self._streamer is not None else ""
-        text += self._lone_halves(out)
+    def _tail(self, out: list[Piece], is_whole: bool) -> str:
+        """The text that is still held back; it may complete a stop string. An incomplete character
+        is garbage if the engine ended the text itself; otherwise `is_whole` is False, and the end
+        has cut it."""
+        text = ""
+        if is_whole or not self._drops_cut:
+            text = self._streamer.finish() if self._streamer is not None else ""
+            text += self._lone_halves(out)
         if self._stops is None or self._kind == "reasoning":
             return text
         text = self._stops.put(text) if text else ""

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.concurrency.process_exit import await_if_abandoned
@@ -154,9 +154,19 @@ class EngineRun:
         if self.direct is not None:
             self.direct.count()
 
-    async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
-        """The same for `async for`. `delivered` is called before each delta that has content."""
-        current_task, is_inline = asyncio.current_task, self._offload is None
+    async def batches(self) -> AsyncGenerator[Sequence[Piece], None]:
+        """The same for `for`, the pieces of each step together; the reader tells the timing when
+        they reach it."""
+        async with contextlib.aclosing(self._batches()) as batches:
+            async for batch in batches:
+                self._set_task(None)
+                yield batch
+                self._set_task(asyncio.current_task(self._loop))
+
+    async def deltas(self) -> AsyncGenerator[Delta, None]:
+        """The same for `async for`."""
+        current_task, delivered = asyncio.current_task, self.timing.delivered
+        is_inline = self._offload is None
         async with contextlib.aclosing(self._batches()) as batches:
             async for batch in batches:
                 for piece in batch:

@@ -1,7 +1,8 @@
 """How a run on an engine ends: the last pieces, and the error, if there is one.
 
-The message of an error is for clients. The text of a library's exception goes into a note and into
-the log.
+The message of an error names the class of a library's exception; its text, which may repeat
+addresses, goes into a note and into the log. Clients of a server see less still: see
+`transport/public_error.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Outcome:
                 error = _cancelled_itself(error)
         run.task = None
         if isinstance(error, Exception):
-            self.failure, reason = engine_error(error, run.request.log_id), "error"
+            self.failure, reason = engine_error(error, run.request.id), "error"
         elif run.is_interrupted and (error is None or is_ours):
             reason = run.interrupt_reason
         elif error is not None or (run.inline_flows is not None and run.inline_flows.is_cut):
@@ -68,7 +69,7 @@ class Outcome:
                 early = () if run.direct is None else run.direct.absorb()
                 pieces = [*early, *flows.feed(pieces)]
             except Exception as error:  # a flow fails with its last input
-                self.failure = self.failure or engine_error(error, run.request.log_id)
+                self.failure = self.failure or engine_error(error, run.request.id)
                 pieces, reason = [], "error"
             flows.close()
             pieces += flows.end(reason)
@@ -85,7 +86,7 @@ def engine_error(error: Exception, request_id: str) -> Exception:
     """The error that a client may see. Anything but a typed error is the engine's own fault."""
     if isinstance(error, TorvynError):
         return error
-    failed = Internal("the engine failed; see the server's log", code="engine.failed")
+    failed = Internal(f"the engine failed: {type(error).__name__}", code="engine.failed")
     failed.add_note(f"{type(error).__name__}: {printable(str(error))}")
     failed.__cause__ = error
     logger.error(

@@ -70,7 +70,7 @@ class Response:
         self._is_early = is_early
         out: list[Piece] = []
         for choice in self.choices:
-            choice.end(reason, out, releases_text=reason != "cancelled")
+            choice.end(reason, out, is_own=not is_early)
         out.append(Delta(usage=self.usage))
         return out
 

@@ -28,7 +28,7 @@ from torvyn.engine.generation import Generation
 from torvyn.engine.nodes.answer_state import AnswerState
 from torvyn.engine.prompt.prompt_file import read_input
 from torvyn.engine.registry import open as open_engine
-from torvyn.engine.request import Request
+from torvyn.engine.request import CUT_CHARACTERS, Request
 
 REQUEST_OPTIONS = (
     Option("prompt", "text", None, "The prompt. Without it and `messages`, `path` is read."),
@@ -40,6 +40,14 @@ REQUEST_OPTIONS = (
     Option("seed", "integer", None, "The seed. The same seed gives the same random choices."),
     Option("stop", "texts", (), "Stop strings: the answer ends before them."),
     Option("include_stop", "boolean", False, "Whether the answer includes the stop string."),
+    Option(
+        "cut_character",
+        "choice",
+        None,
+        "What becomes of a character that the end of the answer cuts: it is dropped, or replaced "
+        'by U+FFFD. By default `[serve] cut_character`, else "drop".',
+        choices=CUT_CHARACTERS,
+    ),
     Option(
         "n", "integer", 1, "The number of answers. The attribute `choice` numbers them.", minimum=1
     ),
@@ -55,11 +63,17 @@ _REQUEST_NAMES = frozenset(option.name for option in REQUEST_OPTIONS) - {
 
 
 def spec_of(
-    name: str, summary: str, options: tuple[Option, ...], example: str, prompt: str | None = None
+    name: str,
+    summary: str,
+    options: tuple[Option, ...],
+    example: str,
+    prompt: str | None = None,
+    other_names: Mapping[str, str] | None = None,
 ) -> Spec:
     """The spec of an engine's source: the engine's own options, then those of requests."""
     shared = (replace(REQUEST_OPTIONS[0], default=prompt), *REQUEST_OPTIONS[1:])
-    return Spec(f"engine:{name}", "source", summary, (*options, *shared), example, "prompt")
+    names = other_names or {}
+    return Spec(f"engine:{name}", "source", summary, (*options, *shared), example, "prompt", names)
 
 
 class EngineSource(Source, AnswerNode):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from torvyn.components.builtin.source_scripted import words
 from torvyn.components.spec import Option, Spec
 from torvyn.engine.engine import Engine
 from torvyn.engine.nodes.source import EngineSource, spec_of
 from torvyn.engine.prompt.prompt_texts import texts_of
 from torvyn.engine.request import Request
-from torvyn.engine.scripted import ANSWER, Scripted, words
+from torvyn.engine.scripted import ANSWER, OTHER_NAMES, Scripted
 from torvyn.protocol.frames import FINISH_REASONS
 
 SPEC = spec_of(
@@ -32,6 +33,7 @@ component = "engine:scripted"
 config = { text = "Hello there. How are you?", delay = "20ms", max_tokens = 100 }
 """,
     prompt="Hello",
+    other_names=OTHER_NAMES,
 )
 
 
@@ -42,19 +44,19 @@ class ScriptedSource(EngineSource):
         script = options["tokens"] or options["text"]
         return Scripted(
             _echo(options) if options["echo"] else script,
-            delay_s=options["delay"],
-            first_delay_s=options["first_delay"],
+            delay=options["delay"],
+            first_delay=options["first_delay"],
             token_bytes=options["token_bytes"],
             finish_reason=options["finish_reason"],
             fail_at=options["fail_at"],
         )
 
 
-def _echo(options: Mapping[str, Any]) -> Callable[[Request, int], list[str]]:
+def _echo(options: Mapping[str, Any]) -> Callable[[Request, int], tuple[str, ...]]:
     """A script that repeats the last text of the request, as the guards before it left it."""
     before = "" if options["text"] == ANSWER else options["text"]
 
-    def script(request: Request, index: int) -> list[str]:
+    def script(request: Request, index: int) -> tuple[str, ...]:
         return words(before + texts_of(request)[-1].text)
 
     return script

@@ -122,7 +122,7 @@ class OpenAI(Engine):
             async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
                 yield step
         except TorvynError as error:
-            log(error, request.log_id)
+            log(error, request.id)
             raise
         finally:
             answer.close()

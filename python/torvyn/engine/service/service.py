@@ -14,7 +14,7 @@ for requests. Without a `request` node, prompts reach the engine unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn.concurrency.context_managers import CloseOnExit
 from torvyn.engine.engine import Engine
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from torvyn.engine.answer.answer_flows import MakeFlow
     from torvyn.engine.prompt.prompt_flow import PromptGuard
     from torvyn.link.plan import NodePlan, Plan
+
+
+_NO_OPTIONS: Final[Mapping[str, Any]] = {}
 
 
 class _Version:
@@ -103,13 +106,16 @@ class Service(CloseOnExit):
         """How long an answer may take; the server enforces it."""
         return self._version.deadline_s
 
-    def generate(self, prompt: PromptLike, **options: Any) -> Generation:
-        """The answer, through the flow. The flow's config gives defaults for options."""
+    def generate(
+        self, prompt: PromptLike, *, fallback: Mapping[str, Any] = _NO_OPTIONS, **options: Any
+    ) -> Generation:
+        """The answer, through the flow. The flow's config gives defaults for options, and
+        `fallback` for those that it does not set."""
         if isinstance(prompt, Request):
             options = options_of(prompt) | options
             prompt = prompt.messages if prompt.prompt is None else prompt.prompt
         version = self._version
-        options = version.defaults | {
+        options = {**fallback, **version.defaults} | {
             key: value for key, value in options.items() if value is not None
         }
         if version.preamble:

@@ -9,6 +9,7 @@ from torvyn.manifest import records
 from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
 
 AUDITS: Final = ("none", "stdout", "file")
+CUT_CHARACTERS: Final = ("drop", "replace")
 EXPORTERS: Final = ("none", "otlp-http", "otlp-grpc")
 LEVELS: Final = Observability.texts()
 GUEST_INIT_TIMEOUT_S: Final = 5.0
@@ -244,6 +245,14 @@ SERVE: Final = Table(
             default=1024,
             minimum=1,
             maximum=100_000,
+        ),
+        Key(
+            "cut_character",
+            "string",
+            "What becomes of a character that the end of an answer cuts, unless the engine's node "
+            "says: it is dropped, or replaced by U+FFFD.",
+            default="drop",
+            choices=CUT_CHARACTERS,
         ),
         Key(
             "session_store",

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.engine.request import SHOWN_ID
 from torvyn.errors import MissingError
 from torvyn.sandbox.audit_log import AuditLog
 from torvyn.transport.access.key_limits import RateLimiter
@@ -87,8 +86,7 @@ class Audit:
 def _about(call: Call) -> dict[str, Any]:
     caller = call.wire.caller
     return {
-        "stream": call.id[:SHOWN_ID],
-        "request_id": call.wire.request_id,
+        "request_id": call.id,
         "key": caller.name or None,
         "tenant": caller.tenant or None,
         "flow": call.flow,

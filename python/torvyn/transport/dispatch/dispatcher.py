@@ -58,27 +58,29 @@ class Dispatcher:
         name, service = self._services.find(request.flow)
         request = request_body.resolve_unknown(request, takes_extra=service.engine.takes_extra)
         if request.is_stateful:
-            self.require_sessions()
-            about = (wire.request_id, wire.caller, wire.peer)
+            self.require_sessions(is_new=True)
             async with wire.while_waiting():
-                session = await self._sessions.start(request, *about)
+                session = await self._sessions.start(request, wire.caller, wire.peer)
             await self.running.read(SessionClient(session, wire, self.settings, 1))
             return
-        # Created before it waits for admission: its clock starts when the request was received.
-        answer = service.generate(request.input, **request.options)
-        make = AnswerStream if request.is_streamed else WholeAnswer
-        slot = self._admission.slot(answer.request.priority)
-        async with AsyncExitStack() as held:
-            async with wire.while_waiting():
-                await held.enter_async_context(self._authenticator.slot(wire.caller))
-                await held.enter_async_context(slot)
-            call = make(wire, request, name, service, answer, self.settings)
-            await self.running.run(call)
+        with self.running.reserve(wire.request_id) as id:
+            # Created before it waits for admission: its clock starts when the request was received.
+            options = {**request.options, "request_id": id}
+            fallback = self.settings.request_fallback
+            answer = service.generate(request.input, fallback=fallback, **options)
+            make = AnswerStream if request.is_streamed else WholeAnswer
+            slot = self._admission.slot(answer.request.priority)
+            async with AsyncExitStack() as held:
+                async with wire.while_waiting():
+                    await held.enter_async_context(self._authenticator.slot(wire.caller))
+                    await held.enter_async_context(slot)
+                call = make(wire, request, name, service, answer, self.settings)
+                await self.running.run(call)
 
-    def require_sessions(self) -> None:
+    def require_sessions(self, *, is_new: bool = False) -> None:
         """Raises a rejection if a stream may belong to a process that this one cannot reach."""
         if not self.settings.shares_sessions:
-            self.settings.share.require_sessions()
+            self.settings.share.require_sessions(is_new=is_new)
 
     async def resume(self, wire: Wire, id: str, after: str | None) -> None:
         """Sends the frames of a session that come after `after`, an event id."""

@@ -7,8 +7,11 @@ server is idle. It never starts anything by itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from torvyn.engine.request import new_id
 from torvyn.transport.access.authentication import Authenticator, revoked
 from torvyn.transport.access.keyring import REFRESH_S
 from torvyn.transport.multiplex.open_channels import OpenChannels
@@ -29,6 +32,8 @@ class RunningCalls:
     ) -> None:
         self.calls = calls
         self.channels = OpenChannels(self._begin, self._end)
+        self._ids: set[str] = set()
+        """Of calls, also while they wait for admission."""
         self.is_draining = False
         self._authenticator = authenticator
         self._reports = reports
@@ -42,6 +47,18 @@ class RunningCalls:
         """The call with that id, if it belongs to the caller's tenant."""
         call = self.calls.get(id)
         return call if call is not None and call.wire.caller.tenant == caller.tenant else None
+
+    @contextlib.contextmanager
+    def reserve(self, id: str) -> Iterator[str]:
+        """The id for a call, from before its admission to its end: that of its request, or a new
+        one if another call has it, whosever it is."""
+        if id in self._ids:
+            id = new_id()
+        self._ids.add(id)
+        try:
+            yield id
+        finally:
+            self._ids.discard(id)
 
     def check_accepting(self) -> None:
         """Raises a rejection while the server drains."""

@@ -59,6 +59,10 @@ class GrpcWire(CallWire):
 
     __slots__ = ()
 
+    def bind(self, id: str) -> None:
+        super().bind(id)
+        self.exchange.id = id
+
     async def begin(self, headers: Mapping[str, str]) -> None:
         # From here on the answer waits for `until_left`.
         self.exchange.is_watched = True

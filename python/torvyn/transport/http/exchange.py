@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
-from torvyn.engine.request import new_id
+from torvyn.engine.request import is_own_id, new_id
 from torvyn.protocol import traceparent
 from torvyn.transport.access.caller import ANYONE, Caller
 from torvyn.transport.access.key_record import PREFIX
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from torvyn.engine.answer.direct_path import DirectText
     from torvyn.protocol.encoder import Encoder
 
-ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+"""An id is a segment of a path, so it is never `.` or `..`."""
 JSON: Final = "application/json"
 CLOSE: Final = {"connection": "close"}
 
@@ -69,7 +70,8 @@ class HttpExchange(ABC):
         self.path = path.removeprefix(root) or "/"
         self.headers = headers
         self.id = request_id(headers)
-        """In responses and logs; a client may choose it."""
+        """In the response and logs: what the client chose or a new one, until the request has an
+        answer, whose id it then is."""
         self.query = dict(parse_qsl(query)) if query else {}
         self.trace = traceparent.begin(headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
@@ -180,9 +182,11 @@ class HttpExchange(ABC):
 
 
 def request_id(headers: Mapping[str, str]) -> str:
-    """The id that the client chose, or a new one. Logs contain it, so it must not be an API key."""
+    """The id that the client chose, or a new one. Logs contain it, so it must not be an API key,
+    and it cannot be the id of a stream that this or another server made."""
     id = headers.get("x-request-id", "")
-    return id if id and ID.fullmatch(id) and PREFIX not in id else new_id()
+    is_usable = ID.fullmatch(id) and PREFIX not in id and not is_own_id(id)
+    return id if is_usable else new_id()
 
 
 class ClientDisconnected(Exception):

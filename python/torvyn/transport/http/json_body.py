@@ -14,16 +14,16 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _EXAMPLE: Final = 'for example {"prompt": "Hello"}'
 
 
-def parse_object(data: bytes, what: str = "body") -> dict[str, Any]:
-    """The JSON object in the bytes. Raises a rejection."""
-    value = parse_json(data, what)
+def parse_object(data: bytes, what: str = "body", example: str = _EXAMPLE) -> dict[str, Any]:
+    """The JSON object in the bytes. Raises a rejection, whose hint is the example."""
+    value = parse_json(data, what, example)
     if not isinstance(value, dict):
         message = f"the {what} is a JSON {type(value).__name__}, not an object"
-        raise Rejection(400, "transport.bad-json", message, hint=_EXAMPLE)
+        raise Rejection(400, "transport.bad-json", message, hint=example)
     return value
 
 
-def parse_json(data: bytes, what: str) -> Any:
+def parse_json(data: bytes, what: str, example: str = _EXAMPLE) -> Any:
     """The JSON value in the bytes, of limited depth. Raises a rejection."""
     try:
         value = _DECODER.decode(data.decode())
@@ -32,7 +32,7 @@ def parse_json(data: bytes, what: str) -> Any:
     except ValueError as error:
         where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         message = f"the {what} is not valid JSON{where}"
-        raise Rejection(400, "transport.bad-json", message, hint=_EXAMPLE) from None
+        raise Rejection(400, "transport.bad-json", message, hint=example) from None
     may_be_deep = data.count(b"{") + data.count(b"[") > MAX_DEPTH
     if may_be_deep and _is_deeper_than(MAX_DEPTH, value):
         raise _too_deep(what)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.concurrency.begin_wait import begin_wait
+from torvyn.engine.request import new_id
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.http.exchange import TextPoster
@@ -98,7 +99,7 @@ class ChannelStream(Wire):
     ) -> None:
         """Calls `on_credit_timeout` if the client grants no credit for that long, and
         `on_last_frame` before it sends the last frame."""
-        super().__init__(channel.request_id, channel.caller, channel.path, channel.peer)
+        super().__init__(new_id(), channel.caller, channel.path, channel.peer)
         self.stream_id = stream_id
         self.answer_id: str | None = None
         """None until the answer has started, and for observers."""
@@ -164,6 +165,7 @@ class ChannelStream(Wire):
         await self._left.wait()
 
     def bind(self, id: str) -> None:
+        super().bind(id)
         self.answer_id = id
 
     def hurry(self) -> None:

@@ -6,6 +6,7 @@ body of `/v1/streams`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -27,6 +28,16 @@ FIELDS: Final[dict[str, frozenset[str] | None]] = {
     "ping": frozenset(),
 }
 """By type, in addition to `type` and `stream_id`; None: those of a request."""
+EXAMPLES: Final[dict[str, Json]] = {
+    "start": {"prompt": "Hi"},
+    "stop": {},
+    "cancel": {},
+    "update": {"max_tokens": 100},
+    "credit": {"frames": 8},
+    "resume": {"id": "ID"},
+    "observe": {"id": "ID"},
+}
+"""A message of each type with a stream, for hints; `ID` is the `id` of a `start` frame."""
 
 
 def kind(message: Mapping[str, Any]) -> str:
@@ -35,7 +46,7 @@ def kind(message: Mapping[str, Any]) -> str:
     if not isinstance(value, str) or value not in FIELDS:
         type_ = "no type" if value is None else f"the unknown type {str(value)[:64]!r}"
         names = ", ".join(f"`{name}`" for name in FIELDS)
-        raise _invalid(f"the message has {type_}", f"the types are {names}")
+        raise _invalid(f"the message has {type_}", f"the types are {names}; {example('start')}")
     fields = FIELDS[value]
     if fields is not None and (unknown := sorted(message.keys() - fields - _COMMON)):
         names = ", ".join(f"`{name[:64]}`" for name in unknown[:8])
@@ -48,7 +59,8 @@ def stream_id(message: Mapping[str, Any]) -> str:
     value = optional_stream_id(message)
     if value is None:
         hint = f"`stream_id` is a string of 1 to {MAX_ID} characters, chosen by the client"
-        raise _invalid(f"`{message['type']}` has no `stream_id`", hint)
+        kind = str(message["type"])
+        raise _invalid(f"`{kind}` has no `stream_id`", f"{hint}; {example(kind)}")
     return value
 
 
@@ -66,7 +78,8 @@ def frames(message: Mapping[str, Any], name: str = "frames", least: int = 1) -> 
     """How many frames the client grants."""
     count = message.get(name)
     if not isinstance(count, int) or isinstance(count, bool) or not least <= count <= MAX_CREDIT:
-        raise _invalid(f"`{name}` must be a number of frames, {least} or more")
+        hint = example(str(message["type"])) if message["type"] == "credit" else None
+        raise _invalid(f"`{name}` must be a number of frames, {least} or more", hint)
     return count
 
 
@@ -86,7 +99,9 @@ def answer_id(message: Mapping[str, Any]) -> str:
     """The id of the stream to resume or observe."""
     value = text(message, "id")
     if not value:
-        raise _invalid(f"`{message['type']}` has no `id`", "use the `id` of the `start` frame")
+        kind = str(message["type"])
+        hint = f"use the `id` of the `start` frame; {example(kind)}"
+        raise _invalid(f"`{kind}` has no `id`", hint)
     return value
 
 
@@ -94,10 +109,16 @@ def changes(message: Mapping[str, Any]) -> Json:
     """What an `update` changes."""
     values = {name: message[name] for name in ("stop", "max_tokens") if name in message}
     if not values:
-        raise _invalid("`update` changes nothing", "set `stop`, `max_tokens` or both")
+        hint = f"set `stop`, `max_tokens` or both; {example('update')}"
+        raise _invalid("`update` changes nothing", hint)
     if not isinstance(values.get("stop", ()), (str, list, tuple)):
         raise invalid("`stop` must be a string or a list of strings")
     return values
+
+
+def example(kind: str) -> str:
+    """The end of a hint: a message of that type that the server takes."""
+    return f"for example {json.dumps({'type': kind, 'stream_id': '1', **EXAMPLES[kind]})}"
 
 
 def _invalid(message: str, hint: str | None = None) -> Rejection:

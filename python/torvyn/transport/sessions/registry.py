@@ -82,11 +82,13 @@ class SessionRegistry:
             await self.cluster.connect()
 
     async def start(
-        self, request: InferenceRequest, request_id: str, caller: Caller, peer: str | None = None
+        self, request: InferenceRequest, caller: Caller, peer: str | None = None
     ) -> Session:
-        """A session whose answer runs. Raises a rejection."""
+        """A session whose answer runs. Raises a rejection. Its id is always a new one: it outlives
+        the request, and other servers may know it too."""
         name, service = self._services.find(request.flow)
-        answer = service.generate(request.input, **request.options)
+        fallback = self._settings.request_fallback
+        answer = service.generate(request.input, fallback=fallback, **request.options)
         await self.connect()
         self._sessions.make_room(caller)
         limit_bytes = self._settings.session_bytes
@@ -97,7 +99,7 @@ class SessionRegistry:
                 self._clean_once()
                 await self._store.begin(to_stored(session, request))
                 session.store = self._store
-            await self._answers.start(session, request, answer, request_id, peer)
+            await self._answers.start(session, request, answer, peer)
         except BaseException:
             await self.forget(session)
             raise
@@ -226,8 +228,10 @@ class SessionRegistry:
         progress = session.refill(stored)
         if not stored.is_over:
             try:
-                request, answer = replayed(self._services, stored, progress)
-                await self._answers.start(session, request, answer, stored.id)
+                request, answer = replayed(
+                    self._services, stored, progress, self._settings.request_fallback
+                )
+                await self._answers.start(session, request, answer)
             except Rejection:
                 # The server cannot run it now; the store still has it.
                 self.remove(session)

@@ -32,7 +32,10 @@ def to_stored(session: Session, request: InferenceRequest) -> StoredSession:
 
 
 def replayed(
-    services: Mapping[str, Service], stored: StoredSession, progress: Progress
+    services: Mapping[str, Service],
+    stored: StoredSession,
+    progress: Progress,
+    fallback: Mapping[str, Any],
 ) -> tuple[InferenceRequest, Answer]:
     """The stored request, and its answer from that progress on; raises if it would differ."""
     service = services.get(stored.flow)
@@ -44,7 +47,8 @@ def replayed(
     request = InferenceRequest(
         "torvyn", stored.flow, body["what"], body["options"], include_usage=True
     )
-    answer = service.generate(request.input, **{**request.options, "request_id": stored.id})
+    options = {**request.options, "request_id": stored.id}
+    answer = service.generate(request.input, fallback=fallback, **options)
     rest = ReplayedAnswer(answer, progress)
     return request, rest
 

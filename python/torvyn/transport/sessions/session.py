@@ -274,8 +274,8 @@ class SessionWire(Wire):
     is_watched: ClassVar[bool] = False
     __slots__ = ("_is_resumed", "_session")
 
-    def __init__(self, request_id: str, session: Session, peer: str | None = None) -> None:
-        super().__init__(request_id, session.caller, "/v1/streams", peer)
+    def __init__(self, session: Session, peer: str | None = None) -> None:
+        super().__init__(session.id, session.caller, "/v1/streams", peer)
         self._session = session
         self._is_resumed = session.buffer.start is not None
 

@@ -48,11 +48,10 @@ class SessionAnswers:
         session: Session,
         request: InferenceRequest,
         answer: Answer,
-        request_id: str,
         peer: str | None = None,
     ) -> None:
         """Returns when the answer is admitted. Raises a rejection."""
-        wire = SessionWire(request_id, session, peer)
+        wire = SessionWire(session, peer)
         service = self._services[session.flow]
         stream = AnswerStream(wire, request, session.flow, service, answer, self._settings)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -15,8 +15,7 @@ def record_span(tracer: Tracer, call: Call, provider: str) -> None:
         "gen_ai.response.finish_reasons": [
             call.finish(index, reason, None).reason for index, reason in reasons
         ],
-        # Without the id of the stream: whoever knows it can stop the stream.
-        "torvyn.request_id": call.wire.request_id,
+        "torvyn.request_id": call.id,
         "torvyn.dialect": call.request.dialect,
         "torvyn.tenant": call.wire.caller.tenant,
     }

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.engine.request import SHOWN_ID
 from torvyn.observe.logs import rfc3339
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ MAX_LISTED: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class EndedAnswer:
-    ids: tuple[str, ...]
     tenant: str
     summary: Mapping[str, Any]
     accounts: tuple[FlowAccount, ...]
@@ -47,7 +45,7 @@ class Instances:
         """Keeps the summary of a call that has ended, and returns it."""
         summary = self._summary(call, _state(call), usage, timing)
         tenant, accounts = call.wire.caller.tenant, call.answer.accounts
-        self._ended.append(EndedAnswer(_ids(call), tenant, summary, accounts))
+        self._ended.append(EndedAnswer(tenant, summary, accounts))
         return summary
 
     def running(self, caller: Caller) -> Iterator[dict[str, Any]]:
@@ -63,13 +61,12 @@ class Instances:
         return islice(seen, MAX_LISTED)
 
     def find(self, id: str, caller: Caller) -> dict[str, Any] | None:
-        """One answer that the caller may see, with its accounts: by its short id, its stream's id
-        or its request's id."""
+        """The latest answer with that id that the caller may see, with its accounts."""
         for call in reversed(list(self._calls.values())):
-            if id in _ids(call) and _sees(caller, call.wire.caller.tenant):
+            if id == call.id and _sees(caller, call.wire.caller.tenant):
                 return _with_accounts(self._running(call), call.answer.accounts)
         for ended in reversed(self._ended):
-            if id in ended.ids and _sees(caller, ended.tenant):
+            if id == ended.summary["id"] and _sees(caller, ended.tenant):
                 return _with_accounts(ended.summary, ended.accounts)
         return None
 
@@ -81,8 +78,7 @@ class Instances:
     ) -> dict[str, Any]:
         answer, engine = call.answer, self._services[call.flow].engine
         return {
-            "id": call.id[:SHOWN_ID],
-            "request_id": call.wire.request_id,
+            "id": call.id,
             "flow": call.flow,
             "model": str(engine.describe().get("model") or engine.name),
             "dialect": call.request.dialect,
@@ -102,10 +98,6 @@ class Instances:
 
 def _sees(caller: Caller, tenant: str) -> bool:
     return caller.is_admin or caller.tenant == tenant
-
-
-def _ids(call: Call) -> tuple[str, ...]:
-    return (call.id[:SHOWN_ID], call.id, call.wire.request_id)
 
 
 def _state(call: Call) -> str:

@@ -65,10 +65,10 @@ def log_stream(summary: Mapping[str, Any], trace_id: str) -> None:
     """One answer of a channel or a session."""
     if not logger.isEnabledFor(logging.INFO):
         return
-    names = ("request_id", "path", "peer")
-    fields = {"event": "stream", "trace_id": trace_id, **{name: summary[name] for name in names}}
+    ids = {"request_id": summary["id"], "trace_id": trace_id}
+    fields = {"event": "stream", **ids, "path": summary["path"], "peer": summary["peer"]}
     duration_ms = summary["elapsed_s"] * 1000
-    fields |= {"stream": summary["id"], "duration_ms": round(duration_ms, 3), **_about(summary)}
+    fields |= {"duration_ms": round(duration_ms, 3), **_about(summary)}
     _write(["STREAM", summary["path"], summary["state"], f"{duration_ms:.1f} ms"], fields)
 
 

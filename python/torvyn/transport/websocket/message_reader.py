@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.transport.http.json_body import parse_object
+from torvyn.transport.multiplex import client_message
 from torvyn.transport.rejection import Rejection
 
 if TYPE_CHECKING:
     from torvyn.transport.multiplex.multiplexer import Multiplexer
     from torvyn.transport.websocket.socket import WebSocket
 
+_EXAMPLE: Final = client_message.example("start")
 MALFORMED: Final = 1002
 BAD_TEXT: Final = 1007
 POLICY: Final = 1008
@@ -55,8 +57,8 @@ class MessageReader:
         try:
             if isinstance(data, bytes):
                 message = "a message must be text, not binary data"
-                raise Rejection(400, "transport.message-invalid", message)
-            record = parse_object(data.encode(), "message")
+                raise Rejection(400, "transport.message-invalid", message, hint=_EXAMPLE)
+            record = parse_object(data.encode(), "message", _EXAMPLE)
         except Rejection as rejection:
             await self._multiplexer.reject(rejection)
         else:

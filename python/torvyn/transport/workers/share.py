@@ -48,17 +48,19 @@ class Share:
     def of_rate(self, limit: float | None) -> float | None:
         return None if limit is None else limit / self.workers
 
-    def require_sessions(self) -> None:
-        """Raises a rejection, because another worker may have the stream."""
-        if not self.is_whole:
-            raise Rejection(
-                400,
-                "transport.stateful-refused",
-                f"this server runs {self.workers} workers, and a stream that can be resumed or "
-                "observed belongs to one of them",
-                hint="send the request without `stateful`, set `session_store` to a broker, or run "
-                "the server with one worker",
-            )
+    def require_sessions(self, *, is_new: bool = False) -> None:
+        """Raises a rejection, because another worker may have the stream, or get the requests for
+        it if it `is_new`."""
+        if self.is_whole:
+            return
+        first = "send the request without `stateful`" if is_new else "stop it by its own connection"
+        raise Rejection(
+            400,
+            "transport.stateful-refused",
+            f"this server runs {self.workers} workers, and a stream can be found again only in the "
+            "one that has it",
+            hint=f"{first}, set `session_store` to a broker, or run the server with one worker",
+        )
 
 
 WHOLE: Final = Share()
