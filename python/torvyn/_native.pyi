@@ -619,6 +619,8 @@ class TextGuard:
 class GuardedTexts:
     """Guards elements in order; each kind and choice is a text of its own."""
 
+    @staticmethod
+    def address(element: Any) -> tuple[str, int]: ...  # Its kind and choice
     def put(
         self, element: Any, kind: str, choice: int, text: str | None
     ) -> list[tuple[str | None, Any, bool]] | None:
@@ -817,6 +819,9 @@ class FrameEncoder:
     def error(
         self, code: str, message: str, retryable: bool = False, seq: int | None = None
     ) -> bytes: ...
+    def usage(self, usage: tuple[int, int, int, int]) -> bytes:
+        """The chunk with the usage, for an OpenAI client that requested it; nothing for others."""
+
     def end(
         self,
         finish: list[tuple[int, str, str | None, str | None, str | None]],
@@ -901,7 +906,10 @@ class WireServer:
     def set_tls(self, chain: bytes, key: bytes) -> None:
         """Another certificate and key, as PEM, for connections from now on."""
     def drain(self) -> None:
-        """`stop`, except for connections that carry gRPC."""
+        """Connections end when their requests are answered, except those that carry gRPC; new ones
+        are answered once."""
+    def stop_accepting(self) -> None:
+        """Another process accepts what is coming now."""
     def stop(self) -> None:
         """Accepts no more connections; open ones end when their requests are answered."""
     def close(self) -> None:
@@ -1072,10 +1080,16 @@ class WireReply:
     def take(self) -> bytes | list[tuple[int, str] | ServerEvent] | None:
         """What has arrived, or the parts that the direct path has left; nothing at the end; None
         if more may come."""
-    def arm(self, direct: DirectText, parser: ChunkParser, flow: NativeFlow | None = None) -> None:
+    def arm(
+        self,
+        direct: DirectText,
+        parser: ChunkParser,
+        tokens_left: int,
+        flow: NativeFlow | None = None,
+    ) -> None:
         """From now on, chunks with text only go through the flow to the answer of `direct`, until
-        something else arrives. It may be called before the head has arrived: a response that is not
-        an event stream is left to Python."""
+        something else arrives or there are so many tokens, one per chunk. It may be called before
+        the head has arrived: a response that is not an event stream is left to Python."""
     def disarm(self) -> None:
         """From now on, everything goes to Python."""
     @property

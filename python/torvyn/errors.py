@@ -75,6 +75,8 @@ class TorvynError(Exception):
 
     exit_code: ClassVar[int] = 1
     default_code: ClassVar[str] = "torvyn.error"
+    is_logged: bool = False
+    """A line of the log says what people need to know of it."""
 
     def __init__(
         self,

@@ -125,7 +125,7 @@ def _package_missing(_folder: Path) -> None:
 
 
 def _route(exchange: AsgiExchange) -> Any:
-    _, handler = application().router.find(exchange)
+    handler = application().router.find(exchange)
     return handler(exchange)
 
 

@@ -53,16 +53,20 @@ class Served:
             self.grpc = server.grpc_address or ""
             self._began.set()
             await self._ending.wait()
-            server.stop_accepting()
+            server.drain()
             await self.application.drain()
 
     def start(self) -> None:
         self._thread.start()
         assert self._began.wait(PATIENCE_S)
 
+    def begin_end(self) -> None:
+        """As a signal, without waiting for the end."""
+        self.loop.call_soon_threadsafe(self._ending.set)
+
     def end(self) -> None:
         if self._thread.is_alive():
-            self.loop.call_soon_threadsafe(self._ending.set)
+            self.begin_end()
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the server did not end"
 

@@ -17,7 +17,7 @@ pub const VERSION: u64 = 1;
 pub struct Encoder {
     pub dialect: Dialect,
     pub framing: Framing,
-    identity: Identity,
+    pub(crate) identity: Identity,
     /// `id: <epoch>-` of an event; empty in other framings and dialects.
     event_id: Vec<u8>,
     /// `{` and the stream's name, if it has one.
@@ -243,7 +243,7 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) {
         if self.dialect != Dialect::Torvyn {
-            return self.openai_end(seq, finish, usage.filter(|_| self.identity.include_usage), out);
+            return self.openai_end(seq, finish, usage, out);
         }
         self.own("end", Some(seq), out, |out| {
             out.extend_from_slice(b",\"finish\":[");

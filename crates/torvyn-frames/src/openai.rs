@@ -128,6 +128,15 @@ pub(crate) fn error(kind: &str, code: &str, message: &str, out: &mut Vec<u8>) {
 }
 
 impl Encoder {
+    /// The chunk with the usage, for clients that requested it. Before an error too: clients stop reading there.
+    pub fn usage(&self, usage: Usage, out: &mut Vec<u8>) {
+        if self.dialect != Dialect::Torvyn && self.identity.include_usage {
+            self.begin(None, out);
+            self.chunk.usage(usage, out);
+            Self::finish(self, out);
+        }
+    }
+
     /// Finish chunks, the usage, an error for choices that were cancelled or failed, and `[DONE]`. After an error only
     /// `[DONE]` follows: clients stop reading there.
     pub(crate) fn openai_end(
@@ -146,9 +155,7 @@ impl Encoder {
                 Self::finish(self, out);
             }
             if let Some(usage) = usage {
-                self.begin(None, out);
-                self.chunk.usage(usage, out);
-                Self::finish(self, out);
+                self.usage(usage, out);
             }
             if let Some(one) = finish.iter().find(broken) {
                 let (kind, message) = match one.reason {

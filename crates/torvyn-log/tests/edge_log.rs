@@ -18,7 +18,7 @@ static TABLE: ForeignTable = ForeignTable {
     view: |_| (std::ptr::null(), 0, false),
     inherit: |_| None,
     bare: |_| None,
-    stream: |_| (std::ptr::null(), 0, 0),
+    stream: |_| Ok((std::ptr::null(), 0, 0)),
 };
 
 fn companion() -> Foreign {

@@ -5,6 +5,9 @@
 
 use std::ptr::NonNull;
 
+/// The bytes of the kind, how many they are, and the choice.
+pub type TextStream = (*const u8, usize, i64);
+
 /// How to use a foreign pointer. Every function takes a live pointer that came with the same table, on any thread: a
 /// flow that runs detached from the host may carry the attributes that its guests set.
 #[derive(Debug)]
@@ -19,8 +22,9 @@ pub struct ForeignTable {
     pub inherit: unsafe fn(NonNull<()>) -> Option<NonNull<()>>,
     /// The same without the attributes of single tokens: for a part of the text, or for text that replaces it.
     pub bare: unsafe fn(NonNull<()>) -> Option<NonNull<()>>,
-    /// The text stream it belongs to: its kind (valid while the object lives; null if it has none) and its choice.
-    pub stream: unsafe fn(NonNull<()>) -> (*const u8, usize, i64),
+    /// The text stream it belongs to: its kind (valid while the object lives; null if it has none) and its choice. An
+    /// error says which of them does not name a stream.
+    pub stream: unsafe fn(NonNull<()>) -> Result<TextStream, String>,
 }
 
 /// An owned reference to an object of the host language.
@@ -79,12 +83,12 @@ impl Foreign {
 
     /// The kind and the choice. Elements that agree in both belong to one stream of text.
     #[inline]
-    pub fn stream(&self) -> (Option<&str>, i64) {
+    pub fn stream(&self) -> Result<(Option<&str>, i64), String> {
         // SAFETY: the pointer came with this table; the bytes live as long as the object, which `self` keeps.
         unsafe {
-            let (data, len, choice) = (self.table.stream)(self.pointer);
+            let (data, len, choice) = (self.table.stream)(self.pointer)?;
             let kind = (!data.is_null()).then(|| std::slice::from_raw_parts(data, len));
-            (kind.and_then(|kind| std::str::from_utf8(kind).ok()), choice)
+            Ok((kind.and_then(|kind| std::str::from_utf8(kind).ok()), choice))
         }
     }
 }

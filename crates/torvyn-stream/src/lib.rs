@@ -23,7 +23,7 @@ pub use content::{ContentName, ContentType, LONGEST_NAME};
 pub use counter::Counter;
 pub use delivery::Delivery;
 pub use element::Element;
-pub use foreign::{Foreign, ForeignTable};
+pub use foreign::{Foreign, ForeignTable, TextStream};
 pub use ledger::{CopyReason, Findings, Ledger};
 pub use payload::{INLINE_MAX, Payload};
 pub use queue::{Offer, Policy, Queue, QueueCounters};

@@ -28,6 +28,8 @@ struct State {
     is_half_closed: bool,
     has_calls: bool,
     is_stopping: bool,
+    /// It was opened while the server drained: its first request is its last.
+    is_late: bool,
     is_reset: bool,
     task: Option<Waker>,
 }
@@ -51,7 +53,8 @@ pub enum Worth {
 }
 
 impl Connection {
-    pub fn new(line: Arc<Line>, peer: SocketAddr) -> Arc<Self> {
+    /// `is_late`: it is closed after its first answer.
+    pub fn new(line: Arc<Line>, peer: SocketAddr, is_late: bool) -> Arc<Self> {
         let state = State {
             answers: Slab::new(),
             receiving: 0,
@@ -62,6 +65,7 @@ impl Connection {
             is_half_closed: false,
             has_calls: false,
             is_stopping: false,
+            is_late,
             is_reset: false,
             task: None,
         };
@@ -74,6 +78,12 @@ impl Connection {
         state.requests += 1;
         state.head_since = None;
         state.receiving += 1;
+        if state.is_late
+            && !std::mem::replace(&mut state.is_stopping, true)
+            && let Some(task) = state.task.take()
+        {
+            task.wake();
+        }
         let key = state.answers.insert(answer.clone());
         InFlight { connection: self.clone(), answer, key, is_receiving: true }
     }

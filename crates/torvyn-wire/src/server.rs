@@ -34,6 +34,7 @@ pub struct Shared {
     pub(crate) open: Mutex<OpenConnections>,
     tls: Mutex<Option<Arc<ServerConfig>>>,
     next_id: AtomicU64,
+    is_draining: AtomicBool,
     is_stopping: AtomicBool,
     /// The task that accepts.
     acceptor: Mutex<Option<Waker>>,
@@ -68,6 +69,7 @@ impl Server {
             bodies: Arc::default(),
             open: Mutex::default(),
             next_id: AtomicU64::new(1),
+            is_draining: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             acceptor: Mutex::default(),
         });
@@ -96,19 +98,22 @@ impl Server {
         *lock(&self.shared.tls) = Some(config);
     }
 
-    /// Accepts no more connections. Open ones end when their requests are answered, except those that carry gRPC.
+    /// Connections end when their requests are answered, except those that carry gRPC. New ones are answered once, so
+    /// that a balancer learns that the server drains.
     pub fn drain(&self) {
-        self.end(Connection::drain);
+        self.shared.is_draining.store(true, Ordering::Release);
+        lock(&self.shared.open).iter().for_each(|connection| connection.drain());
     }
 
     /// Accepts no more connections; open ones end when their requests are answered.
     pub fn stop(&self) {
-        self.end(Connection::stop);
+        lock(&self.shared.open).iter().for_each(|connection| connection.stop());
+        self.stop_accepting();
     }
 
-    fn end(&self, connection: impl Fn(&Connection)) {
+    /// Another process accepts what is coming now.
+    pub fn stop_accepting(&self) {
         self.shared.is_stopping.store(true, Ordering::Release);
-        lock(&self.shared.open).iter().for_each(|one| connection(one));
         if let Some(acceptor) = lock(&self.shared.acceptor).take() {
             acceptor.wake();
         }
@@ -160,7 +165,7 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
         return;
     }
     let Ok(line) = Line::open(&shared.handle, stream) else { return };
-    let connection = Connection::new(line, peer);
+    let connection = Connection::new(line, peer, shared.is_draining.load(Ordering::Acquire));
     let place = admission::enter(shared, connection.clone());
     let serving = Box::pin(protocol::serve(shared.clone(), connection.clone()));
     shared.handle.spawn(ConnectionTask { serving, connection, _place: place });

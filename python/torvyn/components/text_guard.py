@@ -103,10 +103,10 @@ class Guard(Filter):
         self.matches = self.exposed_chars = 0
 
     def evaluate(self, element: Element) -> bool | Verdict:
-        kind, choice = _kind_and_choice(element)
+        texts = self._texts or self._open_texts()
+        kind, choice = texts.address(element)
         # An unguarded element may not be text.
         text = element.text if kind in self._kinds else None
-        texts = self._texts or self._open_texts()
         pieces = texts.put(element, kind, choice, text)
         if pieces is None:
             return True
@@ -214,14 +214,6 @@ def _compile_rules(parameters: str) -> TextGuard:
     from torvyn._native import TextGuard
 
     return TextGuard(json.loads(parameters))
-
-
-def _kind_and_choice(element: Element) -> tuple[str, int]:
-    """Elements of the same kind and choice are one text."""
-    if not element.attributes:
-        return "text", 0
-    kind, choice = element.attributes.get("kind"), element.attributes.get("choice")
-    return kind if isinstance(kind, str) else "text", choice if isinstance(choice, int) else 0
 
 
 def _outputs(pieces: list[GuardedPiece]) -> list[Output]:

@@ -33,7 +33,8 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
 
     name: ClassVar[str] = ""
     limits_tokens: ClassVar[bool] = False
-    """It enforces `max_tokens` itself, and the token counts of its steps are estimates."""
+    """It enforces `max_tokens` itself, and the token counts of its steps are estimates. More tokens
+    than that are cut all the same."""
     is_replayable: ClassVar[bool] = False
     """The same request with the same seed gives the same answer, in another process too."""
     other_names: ClassVar[Mapping[str, str]] = {}

@@ -23,6 +23,7 @@ from torvyn.protocol.frames import (
     MetaFrame,
     StartFrame,
     ToolCall,
+    Usage,
 )
 from torvyn.protocol.openai.surrogate_pairs import encodable
 
@@ -86,17 +87,14 @@ class Encoder(FrameEncoder):
             (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by), one.side)
             for one in end.finish
         ]
-        usage = end.usage
-        counts = None
-        if usage is not None:
-            counts = (
-                usage.prompt_tokens,
-                usage.completion_tokens,
-                usage.cached_tokens,
-                usage.reasoning_tokens,
-            )
+        counts = None if end.usage is None else _counts(end.usage)
         timing = None if end.timing is None else to_json(end.timing)
         return self.end(finish, counts, timing, end.seq)
+
+    def encode_usage(self, usage: Usage) -> bytes:
+        """The usage before an error, for an OpenAI client that requested it: such a client stops
+        reading at the error."""
+        return self.usage(_counts(usage))
 
     def _logprobs(self, entries: Sequence[Mapping[str, Any]]) -> str:
         if self.dialect == "torvyn":
@@ -123,6 +121,15 @@ def encode_frame(encoder: Any, frame: Frame) -> bytes:
         case _:
             data = encoder.heartbeat()
     return data
+
+
+def _counts(usage: Usage) -> tuple[int, int, int, int]:
+    return (
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.cached_tokens,
+        usage.reasoning_tokens,
+    )
 
 
 def columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.engine.answer.push import push_buffered
 from torvyn.engine.delta import Delta, Piece
 from torvyn.errors import TorvynError
+from torvyn.protocol.encoder import Encoder
 from torvyn.protocol.frames import EndFrame, Finish
 from torvyn.transport.access.paced_answer import PacedAnswer
 from torvyn.transport.call import Call
@@ -245,6 +246,8 @@ class AnswerStream(Call):
         frames: list[bytes] = []
         message = ""
         if error is not None:
+            if isinstance(encoder, Encoder) and self.request.dialect != "torvyn":
+                frames.append(encoder.encode_usage(answer.usage))
             message = self.message_of(error)
             frames.append(encoder.error(error.code, message, is_retryable(error)))
         finishes = tuple(self._finish_list())

@@ -49,6 +49,11 @@ from torvyn.transport.websocket.endpoint import WebSocketEndpoint
 logger = logging.getLogger("torvyn.transport")
 
 
+def last_moments_s(grace_s: float) -> float:
+    """How long answers that were ended at the end of the grace may take to say so."""
+    return min(1.0, grace_s / 4)
+
+
 def app(
     services: Mapping[str, Service],
     settings: ServerSettings | None = None,
@@ -136,13 +141,13 @@ class Application:
         await self.sessions.connect()
 
     async def drain(self, grace_s: float | None = None) -> None:
-        """Accepts no more requests, and gives what runs most of that time to end."""
+        """Accepts no more requests, and gives what runs that time to end. What still runs then
+        is ended, which takes a moment more."""
         self.running.drain()
         grace_s = self.settings.shutdown_grace_s if grace_s is None else grace_s
-        last_s = min(1.0, grace_s / 4)
-        if await self.running.wait_idle(grace_s - last_s):
+        if await self.running.wait_idle(grace_s):
             self.end_calls()
-            if left := await self.running.wait_idle(last_s):
+            if left := await self.running.wait_idle(last_moments_s(grace_s)):
                 logger.warning("%d answers did not end in time", left)
         await self.sessions.aclose()
 

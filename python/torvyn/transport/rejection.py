@@ -143,9 +143,13 @@ def log_failure(error: TorvynError, raised: Exception, request_id: str) -> None:
     if error.__cause__ is not raised:
         return
     fields = {"event": "request.failed", "request_id": request_id, "code": error.code}
-    is_known = isinstance(raised, TorvynError) and not isinstance(raised, BugError)
-    level = logging.WARNING if is_known else logging.ERROR
-    logger.log(level, "request %s failed", request_id, exc_info=raised, extra=fields)
+    if not isinstance(raised, TorvynError) or isinstance(raised, BugError):
+        logger.error("request %s failed", request_id, exc_info=raised, extra=fields)
+    elif not raised.is_logged:
+        # Without a cause, a traceback would only show where Torvyn itself has raised it.
+        cause = raised if raised.__cause__ is not None else None
+        message = "request %s failed: %s"
+        logger.warning(message, request_id, raised.message, exc_info=cause, extra=fields)
 
 
 class ErrorReporter:

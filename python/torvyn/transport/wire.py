@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, Framing
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.http.exchange import HttpExchange, TextPoster
+from torvyn.transport.http.exchange import HttpExchange, TextPoster, UntilLeft
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.direct_path import DirectText
@@ -74,6 +75,11 @@ class Wire(ABC):
         """Calls it when the client has left, without a task that waits; False: the transport cannot
         tell it so."""
         return False
+
+    def while_waiting(self) -> AbstractAsyncContextManager[None]:
+        """For what waits before the answer exists: it ends when the client leaves. The other
+        transports cancel the task of such a client."""
+        return nullcontext()
 
     def abort_after(self, seconds: float) -> None:
         """The last frame was posted: what the client has not read by then is dropped."""
@@ -172,6 +178,9 @@ class HttpWire(Wire):
 
     def when_left(self, act: Callable[[], None] | None) -> bool:
         return self.exchange.when_left(act)
+
+    def while_waiting(self) -> AbstractAsyncContextManager[None]:
+        return UntilLeft(self.exchange)
 
     def abort_after(self, seconds: float) -> None:
         self.exchange.abort_after(seconds)

@@ -1,9 +1,12 @@
 """Guards in flows: what leaves, when, with which attributes, and what is counted."""
 
 import logging
+import operator
 
 import pytest
 from guard_forms import STREAM, all_forms, run_guard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import torvyn
 from torvyn import Output, Verdict
@@ -117,6 +120,58 @@ def test_kinds_and_choices_are_streams_of_their_own(form):
         ("reasoning", 0): "*** ",
         ("tool_call", 0): "secret",
     }
+
+
+class Number:
+    """A whole number of a library."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+BAD_CHOICES = ("1", "", b"1", 1.0, 0.5, float("nan"), 2**63, [1], (1,), {}, object(), Number)
+BAD_KINDS = (1, 0, False, b"text", 0.5, ["text"], "\ud800", object())
+NO_TEXTS = [
+    *(("choice", value) for value in BAD_CHOICES),
+    *(("kind", value) for value in BAD_KINDS),
+]
+
+
+@all_forms
+@pytest.mark.parametrize(("name", "value"), NO_TEXTS)
+def test_an_element_of_no_certain_text_is_refused_with_the_node(form, name, value):
+    tokens = [piece("sec"), piece("sec", **{name: value}), piece("ret ")]
+    flow = torvyn.Flow(tokens, form(Blocklist)(STREAM))
+    left = []
+    with pytest.raises(torvyn.InvalidInput, match=f"the attribute `{name}` must be") as caught:
+        left.extend(element.text for element in flow)
+    (node,) = (name for name, node in flow.statistics.nodes.items() if node.role == "filter")
+    assert f"`{node}`" in str(caught.value)
+    assert "secret" not in "".join(left)
+
+
+CHOICES = (None, 0, 1, True, Number(1), -1, 2**63 - 1)
+FRAGMENTS = ("sec", "ret", "se", "cret", "secret", " ", "x")
+
+
+@all_forms
+@given(st.lists(st.tuples(st.sampled_from(CHOICES), st.sampled_from(FRAGMENTS)), max_size=20))
+@settings(deadline=None, max_examples=20)
+def test_no_blocked_word_leaves_in_the_text_of_any_choice(form, parts):
+    tokens = [piece(text, choice=choice) for choice, text in parts]
+    guard = form(Blocklist)({**STREAM, "match": "substring"})
+    left: dict[int, str] = {}
+    for element in torvyn.Flow(tokens, guard):
+        choice = operator.index(element.attributes.get("choice") or 0)
+        left[choice] = left.get(choice, "") + element.text
+    said: dict[int, str] = {}
+    for name, text in parts:
+        choice = operator.index(name or 0)
+        said[choice] = said.get(choice, "") + text
+    assert left == {choice: text.replace("secret", "***") for choice, text in said.items()}
 
 
 def test_an_interrupt_forgets_what_is_held():

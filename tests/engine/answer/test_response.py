@@ -114,10 +114,17 @@ def test_an_engine_that_ends_by_itself_on_the_last_token_has_stopped():
     assert finishes(deltas) == ["stop"]
 
 
-def test_estimates_of_tokens_never_cut_an_answer():
-    made = Response(Request.make("x", max_tokens=1), is_limited=True)
+@pytest.mark.parametrize("limit", [1, 2, 3, 9])
+@given(st.lists(st.sampled_from(["text", "reasoning", "end"]), max_size=9))
+def test_an_engine_that_limits_itself_is_cut_above_its_limit_only(limit, kinds):
+    made = Response(Request.make("x", max_tokens=limit), is_limited=True)
+    steps = [ChoiceStep(text="ab", kind=kind) for kind in kinds if kind != "end"]
+    deltas = said(made, *steps, ChoiceStep(tokens=0, finish_reason="tool_calls"))
 
-    assert text_of(said(made, ChoiceStep(text="a"), ChoiceStep(text="b"))) == "ab"
+    texts = [step for step in steps if step.kind == "text"]
+    assert text_of(deltas) == "ab" * min(limit, len(texts))
+    assert finishes(deltas) == ["length" if len(texts) > limit else "tool_calls"]
+    assert made.is_cut == (len(texts) > limit)
 
 
 @pytest.mark.promise("inference.empty-streams")

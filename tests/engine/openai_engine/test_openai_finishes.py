@@ -17,12 +17,12 @@ from torvyn.protocol.openai.finish_reasons import translate
 BEGUN = HELLO[:3]
 
 
-def finishes(reply, n=1):
+def finishes(reply, n=1, **options):
     """The texts, the finishes with the upstream's own words, and the error, of one request."""
     texts, ends, error = [""] * n, {}, None
     with running(reply) as upstream, OpenAI(base_url=upstream.url, model="m", retries=0) as engine:
         try:
-            for one in engine.generate("x", n=n):
+            for one in engine.generate("x", n=n, **options):
                 texts[one.index] += one.text
                 if one.finish_reason is not None:
                     assert one.index not in ends
@@ -30,6 +30,56 @@ def finishes(reply, n=1):
         except TorvynError as raised:
             error = raised
     return texts, [ends[index] for index in range(n)], error
+
+
+def talks(*parts):
+    """Sends chunks until its client has left."""
+
+    async def reply(exchange):
+        await exchange.begin()
+        await exchange.chunk(HELLO[0], *parts)
+        await exchange.until_left()
+
+    return reply
+
+
+WORDS = [f"w{place} " for place in range(6)]
+MORE = {
+    "plain": [delta(word) for word in WORDS],
+    "thinks": [delta({"reasoning_content": "Hm. "})] * 9 + [delta(word) for word in WORDS],
+    "together": [b"".join(delta(word) for word in WORDS)],
+}
+
+
+@pytest.mark.parametrize("limit", range(1, 6))
+@pytest.mark.parametrize("parts", MORE)
+def test_an_upstream_that_ignores_max_tokens_is_cut(parts, limit, caplog):
+    caplog.set_level(logging.INFO, "torvyn.engine")
+    texts, ends, error = finishes(talks(*MORE[parts]), max_tokens=limit)
+
+    assert (texts[0].replace("Hm. ", ""), error) == ("".join(WORDS[:limit]), None)
+    assert ends == [("length", None)]
+    assert f"`openai` went on after max_tokens = {limit} and was cut" in caplog.text
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_each_choice_of_such_an_upstream_is_cut(limit):
+    parts = [delta(f"{index}{word}", index) for word in WORDS for index in (0, 1)]
+    texts, ends, error = finishes(talks(*parts), n=2, max_tokens=limit)
+
+    assert texts == ["".join(f"{index}{word}" for word in WORDS[:limit]) for index in (0, 1)]
+    assert (ends, error) == ([("length", None)] * 2, None)
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls"])
+def test_an_upstream_that_keeps_to_max_tokens_says_itself_how_it_ended(reason):
+    usage = event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 7}})
+    reply = says(*BEGUN, delta(finish=reason), usage, DONE)
+    with running(reply) as upstream, OpenAI(base_url=upstream.url, model="m") as engine:
+        whole = engine.complete("x", max_tokens=2)
+
+    assert (whole.text, whole.finish_reason) == ("Hello", reason)
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (3, 7)
 
 
 def test_done_without_a_finish_reason_is_no_stop():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -187,6 +188,29 @@ async def test_an_error_in_the_middle_is_sent_and_ends_the_stream_once() -> None
     )
     assert [finish.reason for finish in end.finish] == ["error"]
     assert end.usage.completion_tokens == 2
+
+
+CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("chat/completions", CHAT), ("completions", {**PROMPT_BODY, "stream": True})]
+)
+@pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize("asks", [True, False])
+async def test_the_usage_of_a_failed_answer_is_sent_before_the_error(
+    path: str, body: Any, words: int, asks: bool
+) -> None:
+    application = serving(Scripted("a b c", fail_at=words))
+    body = {**body, "stream_options": {"include_usage": asks}}
+    client = await Client(application, f"/v1/{path}", body)
+
+    events = [line[6:] for line in client.body.decode().splitlines() if line[:6] == "data: "]
+    assert events.pop() == "[DONE]"
+    *chunks, error = map(json.loads, events)
+    assert error["error"]["code"] == "engine.scripted-failure"
+    usages = [chunk["usage"]["completion_tokens"] for chunk in chunks if chunk.get("usage")]
+    assert usages == [words] * asks
 
 
 async def test_no_secret_leaves_in_an_error() -> None:

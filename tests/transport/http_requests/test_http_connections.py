@@ -172,3 +172,38 @@ def test_shutting_down_gives_every_open_stream_its_end() -> None:
 
     assert all(b'"type":"end"' in end and end.endswith(b"0\r\n\r\n") for end in ends)
     assert all(b"transport.shutting-down" in end for end in ends)
+
+
+def test_while_it_shuts_down_it_answers_new_connections_once() -> None:
+    with served(Watched(pause_s=0.01), shutdown_grace_s=60.0) as server:
+        stream = server.ask(PROMPT_BODY)
+        read_until(stream, b'"type":"delta"')
+        server.begin_end()
+        wait_for(lambda: server.application.running.is_draining)
+        for head, status in ((b"GET /readyz", b" 503 "), (b"GET /healthz", b" 200 ")):
+            with server.connect() as sock:
+                # It closes the connection after one answer, also where the client asks for two.
+                sock.sendall((head + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") * 2)
+                answer = rest_of(sock)
+            assert answer.count(b"HTTP/1.1") == 1
+            assert status in answer.partition(b"\r\n")[0]
+            assert b"connection: close\r\n" in answer
+        refusal = rest_of(server.ask(PROMPT_BODY))
+        assert b" 503 " in refusal
+        assert b"retry-after: 5\r\n" in refusal
+        read_until(stream, b'"type":"delta"')
+        stream.close()
+        server.end()
+        with pytest.raises(ConnectionRefusedError):
+            server.connect()
+
+
+def test_open_streams_have_the_whole_grace() -> None:
+    with served(Watched(pause_s=0.01), shutdown_grace_s=0.4) as server:
+        stream = server.ask(PROMPT_BODY)
+        read_until(stream, b'"type":"delta"')
+        began_s = time.monotonic()
+        server.begin_end()
+        read_until(stream, b"transport.shutting-down")
+
+    assert time.monotonic() - began_s >= 0.4

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from asgi_client import PROMPT_BODY, Client, serving
@@ -103,13 +104,22 @@ async def test_the_log_keeps_what_the_client_does_not_read(
 ) -> None:
     with upstream(b"") as url:
         pass
-    client = Client(serving(openai(url)), body=PROMPT_BODY, headers={"x-request-id": "r1"})
-    await client
+    await Client(serving(openai(url)), body=PROMPT_BODY, headers={"x-request-id": "r1"})
+
+    (record,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert (record.event, record.code) == ("upstream.failure", "engine.upstream-down")
+    assert record.request_id == "r1"
+    assert urlsplit(url).netloc in record.getMessage()
+    assert record.exc_info is None
+
+
+async def test_the_log_keeps_the_traceback_of_a_library(caplog: pytest.LogCaptureFixture) -> None:
+    await Client(serving(Breaks()), body=PROMPT_BODY, headers={"x-request-id": "r1"})
 
     (record,) = [one for one in caplog.records if getattr(one, "event", "") == "request.failed"]
-    assert (record.request_id, record.code) == ("r1", "engine.upstream-down")
-    assert record.levelno == logging.WARNING
+    assert record.request_id == "r1"
     assert record.exc_info is not None
+    assert "10.1.2.3:9000" in caplog.text
 
 
 class Breaks(Engine):

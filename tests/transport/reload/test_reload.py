@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import pty
@@ -10,15 +11,22 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
 from certificates import Files
 from live_server import wait_for
 from serve_process import MANIFEST, serving
+
+from torvyn.errors import TorvynError
+from torvyn.link import Plan
+from torvyn.transport import app
+from torvyn.transport.listener.hangup import Reloader
+from torvyn.transport.listener.server import Server
 
 SERVE = """
 [serve]
@@ -71,6 +79,47 @@ def running(tmp_path: Path, certificates: list[Files]) -> Iterator[Running]:
     with serving(tmp_path) as (running.process, url):
         running.port = int(urlsplit(url).port or 0)
         yield running
+
+
+class Links:
+    """A server whose flows are linked for as long as the test wants; it counts."""
+
+    def __init__(self) -> None:
+        self.application = app({})
+        self.application.link_flows = self._link
+        self.url = "http://localhost"
+        self.is_over = threading.Event()
+        self.begun = self.running = self.most = 0
+
+    def reload(self) -> list[TorvynError]:
+        return []
+
+    def _link(self) -> dict[str, Plan]:
+        self.begun += 1
+        self.running += 1
+        self.most = max(self.most, self.running)
+        assert self.is_over.wait(10)
+        self.running -= 1
+        return {}
+
+
+@pytest.mark.parametrize("signals", [1, 2, 50])
+async def test_signals_that_arrive_during_a_reload_are_one_more(signals: int) -> None:
+    server = Links()
+    reloader = Reloader(cast(Server, server))
+    for _ in range(signals):
+        reloader.reload()
+    while not server.begun:
+        await asyncio.sleep(0.001)
+    server.is_over.set()
+    while reloader.is_running:
+        await asyncio.sleep(0.001)
+
+    assert (server.begun, server.most) == (min(signals, 2), 1)
+    reloader.reload()
+    while reloader.is_running:
+        await asyncio.sleep(0.001)
+    assert server.begun == min(signals, 2) + 1
 
 
 def status(connection: http.client.HTTPSConnection) -> int:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,37 @@ def test_a_signal_ends_all_of_them_and_streams_get_their_end(
         assert b'"end"' in answer.read()
     assert workers.process.wait(10) == status
     assert not any(is_alive(pid) for pid in pids)
+
+
+@pytest.fixture
+def busy_workers(tmp_path: Path) -> Iterator[Workers]:
+    """All of them have open streams, and a long time to end them."""
+    manifest = MANIFEST.replace("one secret two", "word " * 5000).replace("400ms", "60s")
+    (tmp_path / "Torvyn.toml").write_text(manifest)
+    with ExitStack() as stack:
+        process, url = stack.enter_context(serving(tmp_path, *OPTIONS))
+        request = urllib.request.Request(f"{url}/v1/streams", json.dumps(BODY).encode())
+        workers = Workers(process, url)
+        for _ in range(16):
+            stack.enter_context(urllib.request.urlopen(request, timeout=10)).readline()
+        assert workers.seen() == {"1", "2"}
+        yield workers
+
+
+def test_while_all_of_them_shut_down_they_say_so(busy_workers: Workers) -> None:
+    busy_workers.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: all(busy_workers.ask("/readyz")[0] == 503 for _ in range(12)))
+    assert busy_workers.ask("/v1/streams", BODY)[0] == 503
+    busy_workers.process.send_signal(signal.SIGTERM)
+    assert busy_workers.process.wait(10) == 143
+
+
+def test_while_one_of_them_shuts_down_the_other_answers(busy_workers: Workers) -> None:
+    victim, _ = busy_workers.pids
+    os.kill(victim, signal.SIGTERM)
+    wait_for(lambda: all(busy_workers.answers() for _ in range(12)))
+    assert all(busy_workers.ask("/readyz")[0] == 200 for _ in range(12))
+    assert is_alive(victim)
 
 
 def test_workers_end_when_their_parent_is_killed(workers: Workers) -> None:

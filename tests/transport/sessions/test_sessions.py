@@ -117,6 +117,43 @@ def test_a_client_can_resume_after_every_frame(after: int) -> None:
     asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 
 
+class EventSource:
+    """What a browser does: it keeps the last id, and comes back with it when it is cut off."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.after: str | None = None
+        self.text = ""
+        self.is_over = False
+
+    def read(self, body: bytes, events: int) -> None:
+        """So many events; then the connection is lost."""
+        for event in body.decode().split("\n\n")[:events]:
+            data = dict(line.split(": ", 1) for line in event.splitlines() if line[:1] != ":")
+            self.after = data.get("id", self.after)
+            frame = json.loads(data.get("data", "{}"))
+            self.id = frame.get("id", self.id)
+            self.text += frame.get("text", "")
+            self.is_over |= frame.get("type") == "end"
+
+
+@pytest.mark.promise("inference.resume")
+@given(st.lists(st.integers(1, 6), max_size=12))
+@settings(deadline=None, max_examples=30)
+def test_an_event_source_gets_each_word_once_however_often_it_is_cut_off(cuts: list[int]) -> None:
+    async def run() -> None:
+        application = serving(Scripted(WORDS.split()), chunk_tokens=1)
+        source = EventSource()
+        client = await Client(application, body=STATEFUL)
+        for events in [*cuts, 100]:
+            source.read(client.body, events)
+            client = await resumed(application, source.id, source.after)
+        assert (source.is_over, source.text) == (True, "".join(WORDS.split()))
+        assert client.status == 204
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
 @pytest.mark.promise("inference.resume")
 @pytest.mark.parametrize(
     ("after", "status", "code"),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from asgi_client import PROMPT_BODY, Client, serving
-from grpc_client import answering, generate
-from live_server import served, wait_for
+from grpc_client import answering, generate, pb, rejection_of
+from live_server import ask, served, wait_for
 from websocket_client import START, Socket
 
 import torvyn
+from fake_upstream import HELLO, Exchange, running, says, status
 from torvyn.components import Blocklist
 from torvyn.engine import Scripted, Service
+from torvyn.engine.openai.engine import OpenAI
 from torvyn.engine.prompt.prompt_flow import PromptGuard
+from torvyn.protocol import Decoder, StartFrame
 from torvyn.transport import app
 
 CHAT = {"messages": [{"role": "user", "content": "one two"}]}
@@ -104,6 +108,113 @@ def test_the_peer_of_a_real_connection_is_logged(log: Log) -> None:
         (record,) = wait_for(lambda: of_event(log, "request"))
 
     assert record.peer == "127.0.0.1"
+
+
+REFUSED = [
+    ("/v1/streams", "POST", {}, 401, "/v1/streams", "transport.key-missing"),
+    ("/v1/streams/some-id", "GET", {}, 401, "/v1/streams/{id}", "transport.key-missing"),
+    ("/v2", "GET", {}, 401, "unknown", "transport.key-missing"),
+    ("/flows", "GET", {"host": "evil.example"}, 421, "/flows", "transport.host-refused"),
+    ("/healthz", "PUT", {}, 405, "/healthz", "transport.method-refused"),
+]
+
+
+@pytest.mark.parametrize(("path", "method", "headers", "status", "route", "code"), REFUSED)
+async def test_a_refused_request_is_logged_with_its_route_and_the_reason(
+    log: Log,
+    keyed: Any,
+    path: str,
+    method: str,
+    headers: dict[str, str],
+    status: int,
+    route: str,
+    code: str,
+) -> None:
+    application = keyed.serve(Scripted("a"))
+    await Client(application, path, PROMPT_BODY, method, {"x-request-id": "r1", **headers})
+
+    (record,) = of_event(log, "request")
+    assert (record.method, record.path, record.status, record.error) == (
+        method,
+        route,
+        status,
+        code,
+    )
+    assert record.getMessage().startswith(f"{method} {route} {status} ")
+    assert record.getMessage().endswith(f"error={code} peer=- r1")
+    assert application.metrics.requests[method, route, status] == 1
+
+
+async def test_a_refused_socket_is_logged_with_the_reason(log: Log, keyed: Any) -> None:
+    async with Socket(keyed.serve(Scripted("a"))):
+        pass
+
+    (record,) = of_event(log, "request")
+    assert (record.path, record.status, record.error) == (
+        "/v1/ws",
+        401,
+        "transport.key-missing",
+    )
+
+
+def test_a_refused_call_of_grpc_is_logged_with_the_reason(log: Log) -> None:
+    with answering(Scripted("a")) as (_, stub):
+        rejection_of(stub.Generate(pb.GenerateRequest(prompt="x", flow="no")))
+        (record,) = wait_for(lambda: of_event(log, "request"))
+
+    assert (record.path, record.error) == (
+        "/torvyn.v1.Inference/Generate",
+        "transport.flow-unknown",
+    )
+
+
+async def breaks_off(exchange: Exchange) -> None:
+    await exchange.begin()
+    await exchange.chunk(HELLO[0], HELLO[1])
+    exchange.reset()
+
+
+async def is_gone(exchange: Exchange) -> None:
+    exchange.reset()
+
+
+FAILURES = {"cut": breaks_off, "down": is_gone, "busy": status(500, "no")}
+
+
+@pytest.mark.parametrize("path", ["/v1/streams", "/v1/chat/completions"])
+@pytest.mark.parametrize("way", FAILURES)
+@pytest.mark.parametrize("client", ["native", "aiohttp"])
+def test_an_upstream_that_fails_is_one_line_that_names_it(
+    caplog: Log, path: str, way: str, client: Any
+) -> None:
+    with (
+        running(FAILURES[way]) as upstream,
+        OpenAI(base_url=upstream.url, model="m", retries=0, client=client) as engine,
+        served(engine) as server,
+    ):
+        ask(server.url + path, CHAT if "chat" in path else PROMPT_BODY)
+
+    (record,) = (record for record in caplog.records if record.levelno >= logging.WARNING)
+    assert urlsplit(upstream.url).netloc in record.getMessage()
+    assert record.exc_info is None
+    assert "\n" not in record.getMessage()
+
+
+def test_the_upstream_gets_the_id_of_the_answer() -> None:
+    with (
+        running(says(*HELLO)) as upstream,
+        OpenAI(base_url=upstream.url, model="m") as engine,
+        served(engine) as server,
+    ):
+        start, *_ = Decoder("torvyn", "sse").put(
+            ask(server.url + "/v1/streams", PROMPT_BODY)[1].encode()
+        )
+        engine.complete("x", request_id="\u00e9\r\nx: y")
+
+    first, second = upstream.exchanges
+    assert isinstance(start, StartFrame)
+    assert first.header("x-request-id") == start.id
+    assert (second.header("x-request-id"), second.header("x")) == (None, None)
 
 
 async def test_the_log_names_the_side_of_a_content_filter(log: Log) -> None:

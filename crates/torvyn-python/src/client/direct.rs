@@ -4,6 +4,7 @@
 //! with everything that it has counted, and waits until it is armed again. An engine in Python puts its text in one call.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pyo3::prelude::*;
@@ -200,6 +201,8 @@ pub struct Armed {
     pub direct: Py<DirectText>,
     pub flow: Option<Py<NativeFlow>>,
     pub parser: Py<ChunkParser>,
+    /// At so many tokens the choice ends, which is for Python.
+    pub tokens_left: AtomicU64,
 }
 
 impl Armed {
@@ -209,7 +212,9 @@ impl Armed {
         py: Python<'py>,
         data: &[Bytes],
     ) -> PyResult<(bool, Option<Bound<'py, PyList>>)> {
-        let mut pass = Pass { py, texts: 0, text: String::new(), rest: PyList::empty(py), problem: Ok(()) };
+        let most = self.tokens_left.load(Ordering::Relaxed).saturating_sub(1);
+        let (text, rest) = (String::new(), PyList::empty(py));
+        let mut pass = Pass { py, most, texts: 0, text, rest, problem: Ok(()) };
         let mut feed = self.flow.as_ref().map(|flow| TextFeed::new(flow.get()));
         let mut parser = self.parser.try_borrow_mut(py)?;
         for bytes in data {
@@ -218,8 +223,9 @@ impl Armed {
         }
         let Pass { texts, mut text, rest, problem, .. } = pass;
         problem?;
+        self.tokens_left.fetch_sub(texts, Ordering::Relaxed);
         let direct = self.direct.get();
-        let mut deliveries = Some(texts);
+        let mut deliveries = Some(texts as usize);
         if let Some(mut feed) = feed.filter(|_| texts > 0) {
             feed.run(py);
             deliveries = feed.append_to(py, &mut text)?;
@@ -228,7 +234,7 @@ impl Armed {
                 lock(&direct.counts).outputs = Some(feed.into_elements(py)?.unbind());
             }
         }
-        let goes_on = direct.count(texts as u64, deliveries.unwrap_or(0));
+        let goes_on = direct.count(texts, deliveries.unwrap_or(0));
         let has_room = text.is_empty() || direct.send(&text);
         let is_ours = rest.is_empty() && !parser.has_failed() && deliveries.is_some();
         Ok((texts > 0, (!is_ours || !has_room || !goes_on).then_some(rest)))
@@ -238,8 +244,10 @@ impl Armed {
 /// What one batch of bytes has.
 struct Pass<'py> {
     py: Python<'py>,
+    /// So many texts are taken at most.
+    most: u64,
     /// How many texts were taken.
-    texts: usize,
+    texts: u64,
     /// The text itself, if there is no flow.
     text: String,
     /// Parts for Python, from the first that is not text of the first choice.
@@ -251,6 +259,7 @@ impl Pass<'_> {
     fn take(&mut self, part: Part<'_>, feed: Option<&mut TextFeed<'_>>) {
         if let Part::Text(0, text) = &part
             && self.rest.is_empty()
+            && self.texts < self.most
         {
             let is_taken = match feed {
                 Some(feed) => feed.put(self.py, text),

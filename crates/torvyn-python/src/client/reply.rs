@@ -1,5 +1,6 @@
 //! The response to a request, while it arrives.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 
@@ -207,11 +208,19 @@ impl WireReply {
         Some(bytes.into_any())
     }
 
-    /// From now on, chunks with text only go through the flow to the answer of `direct`, until something else arrives. It
-    /// may be called before the head has arrived: a response that is not an event stream is left to Python.
-    #[pyo3(signature = (direct, parser, flow=None))]
-    fn arm(&self, direct: Py<DirectText>, parser: Py<ChunkParser>, flow: Option<Py<NativeFlow>>) {
-        lock(&self.reply.state).armed = Some(Armed { direct, flow, parser });
+    /// From now on, chunks with text only go through the flow to the answer of `direct`, until something else arrives or
+    /// there are so many tokens, one per chunk. It may be called before the head has arrived: a response that is not an
+    /// event stream is left to Python.
+    #[pyo3(signature = (direct, parser, tokens_left, flow=None))]
+    fn arm(
+        &self,
+        direct: Py<DirectText>,
+        parser: Py<ChunkParser>,
+        tokens_left: u64,
+        flow: Option<Py<NativeFlow>>,
+    ) {
+        let tokens_left = AtomicU64::new(tokens_left);
+        lock(&self.reply.state).armed = Some(Armed { direct, flow, parser, tokens_left });
     }
 
     /// Seconds since the direct path last took text; None if it never has.

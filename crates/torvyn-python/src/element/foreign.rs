@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use torvyn_stream::{Foreign, ForeignTable};
+use torvyn_stream::{Foreign, ForeignTable, TextStream};
 
 use crate::element::PyElement;
 
@@ -97,15 +97,40 @@ unsafe fn bare(pointer: NonNull<()>) -> Option<NonNull<()>> {
     })
 }
 
-unsafe fn stream(pointer: NonNull<()>) -> (*const u8, usize, i64) {
+unsafe fn stream(pointer: NonNull<()>) -> Result<TextStream, String> {
     Python::attach(|py| {
         // SAFETY: the caller keeps the companion alive.
-        let Some(all) = (unsafe { attributes(py, pointer) }) else { return (std::ptr::null(), 0, 0) };
-        let item = |name: &str| all.get_item(name).ok().flatten();
-        let choice = item("choice").and_then(|choice| choice.extract().ok()).unwrap_or(0);
-        let Some(kind) = item("kind") else { return (std::ptr::null(), 0, choice) };
-        let Ok(kind) = kind.cast::<PyString>() else { return (std::ptr::null(), 0, choice) };
+        let Some(all) = (unsafe { attributes(py, pointer) }) else { return Ok((std::ptr::null(), 0, 0)) };
+        let (kind, choice) = text_stream(&all)?;
         // The dict keeps the str, and the str its UTF-8.
-        kind.to_str().map_or((std::ptr::null(), 0, choice), |kind| (kind.as_ptr(), kind.len(), choice))
+        let kind = kind.as_ref().and_then(|kind| kind.to_str().ok());
+        Ok(kind.map_or((std::ptr::null(), 0, choice), |kind| (kind.as_ptr(), kind.len(), choice)))
     })
+}
+
+/// The kind and the choice of an element's text. Values that could tell two texts apart, but not to the guards, are an
+/// error: the guards would join the two.
+pub fn text_stream<'py>(
+    attributes: &Bound<'py, PyDict>,
+) -> Result<(Option<Bound<'py, PyString>>, i64), String> {
+    let item = |name: &str| match attributes.get_item(name) {
+        Ok(value) => Ok(value.filter(|value| !value.is_none())),
+        Err(error) => Err(format!("the attribute `{name}` cannot be read: {error}")),
+    };
+    let kind = item("kind")?.map(|kind| match kind.cast::<PyString>() {
+        Ok(name) if name.to_str().is_ok() => Ok(name.clone()),
+        _ => Err(wrong_value("kind", "text", &kind)),
+    });
+    let choice = item("choice")?
+        .map(|choice| choice.extract().map_err(|_| wrong_value("choice", "a whole number", &choice)));
+    Ok((kind.transpose()?, choice.transpose()?.unwrap_or(0)))
+}
+
+fn wrong_value(name: &str, expected: &str, value: &Bound<'_, PyAny>) -> String {
+    let class = value.get_type();
+    let class = class.name().map_or_else(|_| "?".to_owned(), |class| class.to_string());
+    let repr =
+        value.repr().ok().and_then(|repr| repr.to_str().map(|repr| repr.chars().take(80).collect()).ok());
+    let value: String = repr.unwrap_or_else(|| "a value".to_owned());
+    format!("the attribute `{name}` must be {expected}, not {value} ({class})")
 }

@@ -136,9 +136,14 @@ impl WireServer {
         Ok(())
     }
 
-    /// `stop`, except for connections that carry gRPC.
+    /// Connections end when their requests are answered, except those that carry gRPC; new ones are answered once.
     fn drain(&self) {
         self.driven.lock().drain();
+    }
+
+    /// Another process accepts what is coming now.
+    fn stop_accepting(&self) {
+        self.driven.lock().stop_accepting();
     }
 
     /// Accepts no more connections; open ones end when their requests are answered.

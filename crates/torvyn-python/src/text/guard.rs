@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use torvyn_stream::Stage;
 use torvyn_text::guard::{
     self, Address, Audit, Divisible, Finding, Guard, GuardStage, Made, Passage, PatternError, Patterns,
@@ -13,7 +14,10 @@ use torvyn_text::guard::{
 use torvyn_text::holdback::{WordOptions, WordRules};
 
 use crate::component::native_stage::need;
+use crate::element::PyElement;
+use crate::element::foreign::text_stream;
 use crate::enums::{RulesKind, SharedEnum, from_python};
+use crate::symbols::Symbols;
 
 fn invalid_value(error: &impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -190,6 +194,20 @@ impl GuardedTexts {
         };
         self.blocked |= passage == Passage::Blocked;
         (passage != Passage::Unchanged).then_some(out)
+    }
+
+    /// The kind and the choice of an element; raises `InvalidInput` if they name no text.
+    #[staticmethod]
+    fn address<'py>(element: &Bound<'py, PyElement>) -> PyResult<(Bound<'py, PyString>, i64)> {
+        let py = element.py();
+        let (kind, choice) = match &element.get().attributes {
+            None => (None, 0),
+            Some(attributes) => text_stream(attributes.bind(py)).map_err(|message| {
+                let raise = |symbols: &Symbols| symbols.invalid_input.bind(py).call1((message,));
+                Symbols::get(py).and_then(raise).map_or_else(|error| error, PyErr::from_value)
+            })?,
+        };
+        Ok((kind.unwrap_or_else(|| intern!(py, "text").clone()), choice))
     }
 
     /// Ends the input: everything is decided.

@@ -22,6 +22,8 @@ pub struct FrameEncoder {
 }
 
 type FinishTuple = (u32, String, Option<String>, Option<String>, Option<String>);
+/// Prompt, completion, cached and reasoning tokens.
+type UsageTuple = (u64, u64, u64, u64);
 
 pub fn kind_of(name: &str) -> PyResult<Kind> {
     match name {
@@ -144,6 +146,14 @@ impl FrameEncoder {
         written(py, |out| self.line.encoder.error(seq, Failure { code, message, retryable }, out))
     }
 
+    /// The chunk with the usage, for an OpenAI client that requested it; nothing for others.
+    fn usage<'py>(&self, py: Python<'py>, usage: UsageTuple) -> Bound<'py, PyBytes> {
+        written(py, |out| {
+            self.line.release(out);
+            self.line.encoder.usage(usage_of(usage), out);
+        })
+    }
+
     /// `finish`: index, reason, matched stop, the node that stopped and its side; `usage`: prompt, completion, cached
     /// and reasoning tokens; `timing` is JSON.
     #[pyo3(signature = (finish, usage=None, timing=None, seq=None))]
@@ -151,7 +161,7 @@ impl FrameEncoder {
         &self,
         py: Python<'py>,
         finish: Vec<FinishTuple>,
-        usage: Option<(u64, u64, u64, u64)>,
+        usage: Option<UsageTuple>,
         timing: Option<&str>,
         seq: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
@@ -159,12 +169,7 @@ impl FrameEncoder {
             self.line.halves.check(one.0)?;
         }
         let finish: Vec<Finish<'_>> = finish.iter().map(finish_of).collect();
-        let usage = usage.map(|(prompt, completion, cached, reasoning)| Usage {
-            prompt,
-            completion,
-            cached,
-            reasoning,
-        });
+        let usage = usage.map(usage_of);
         Ok(written(py, |out| {
             self.line.release(out);
             let seq = self.line.encoder.number(seq);
@@ -175,6 +180,10 @@ impl FrameEncoder {
     fn heartbeat<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         written(py, |out| self.line.encoder.heartbeat(out))
     }
+}
+
+fn usage_of((prompt, completion, cached, reasoning): UsageTuple) -> Usage {
+    Usage { prompt, completion, cached, reasoning }
 }
 
 fn finish_of(tuple: &FinishTuple) -> Finish<'_> {

@@ -88,7 +88,8 @@ impl GuardStage {
         call: Call<'_>,
         out: &mut Vec<Emission>,
     ) -> Result<Passage, StageError> {
-        let (kind, choice) = element.companion.as_ref().map_or((None, 0), Foreign::stream);
+        let stream = element.companion.as_ref().map_or(Ok((None, 0)), Foreign::stream);
+        let (kind, choice) = stream.map_err(|message| StageError::new(ErrorKind::InvalidInput, message))?;
         let address = Address { kind: kind.filter(|kind| *kind != "text"), choice };
         if !self.texts.guards(address.kind) || element.len == 0 {
             let bytes = element.len as usize;

@@ -142,7 +142,7 @@ def _show(screen: Screen, pools: dict[str, Any]) -> None:
     for flow, state in pools.items():
         for member in state["members"]:
             outcomes = member["outcomes"]
-            failed = sum(outcomes.get(name, 0) for name in ("failed", "gone", "busy"))
+            failed = sum(count for name, count in outcomes.items() if name not in ("done", "left"))
             figures = (member["in_flight"], member["limit"], outcomes.get("done", 0), failed)
             first_text = f"{member['first_text_s'] * 1e3:.0f} ms"
             rows.append((flow, member["name"], member["state"], *map(str, figures), first_text))

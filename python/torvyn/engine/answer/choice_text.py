@@ -30,6 +30,7 @@ class ChoiceText:
     """
 
     __slots__ = (
+        "_ceiling",
         "_drops_cut",
         "_ids",
         "_includes",
@@ -52,11 +53,21 @@ class ChoiceText:
         "tokens",
     )
 
-    def __init__(self, index: int, request: Request, vocabulary: Any, limit: int | None) -> None:
+    def __init__(
+        self,
+        index: int,
+        request: Request,
+        vocabulary: Any,
+        limit: int | None,
+        ceiling: int | None = None,
+    ) -> None:
+        """At `limit` tokens it ends. Above `ceiling`, not counting reasoning, it is cut: the engine
+        should have ended it."""
         self._index = index
         self._is_only = request.n == 1
         self._vocabulary = vocabulary
         self._limit = limit
+        self._ceiling = ceiling
         self._streamer: TextStreamer | None = None
         self._stops = StopStrings([*request.stop], request.include_stop) if request.stop else None
         self._includes = request.include_stop
@@ -82,7 +93,7 @@ class ChoiceText:
         follows with the next step: see `apply_update`."""
         self.is_changed = True
         if is_limit:
-            self._limit = request.max_tokens
+            self._limit, self._ceiling = request.max_tokens, None
         if not is_stop:
             return
         if self._stops is None:
@@ -102,6 +113,9 @@ class ChoiceText:
     def add(self, part: ChoiceStep, out: list[Piece]) -> None:
         ids, finish = part.token_ids, part.finish_reason
         count = len(ids) if ids else part.tokens if part.data or part.text or part.call else 0
+        if count and part.kind != "reasoning" and self._left_below_ceiling <= 0:
+            self._cut_at_ceiling(out)
+            return
         if count and self._limit is not None and self.tokens + count >= self._limit:
             over = self.tokens + count - self._limit
             if over or finish is None:
@@ -114,10 +128,7 @@ class ChoiceText:
             self._change_kind(part.kind, out)
         if part.kind == "reasoning":
             self.reasoning_tokens += count
-        if ids:
-            self._ids += ids
-        if part.logprobs and self._logprobs is not None:
-            self._logprobs += part.logprobs[: len(ids)] if ids else part.logprobs
+        self._keep_tokens(part, ids)
         if part.call is not None:
             out.append(self._delta("", call=self._whole_call(part.call)))
         text = self._text(part, ids)
@@ -135,10 +146,23 @@ class ChoiceText:
             has_more = self._ids or self._logprobs or self._kind != "text"
             out.append(self._delta(text) if has_more else self._text_piece(text))
 
+    def _keep_tokens(self, part: ChoiceStep, ids: Sequence[int]) -> None:
+        if ids:
+            self._ids += ids
+        if part.logprobs and self._logprobs is not None:
+            self._logprobs += part.logprobs[: len(ids)] if ids else part.logprobs
+
     @property
-    def is_plain(self) -> bool:
-        """New text would leave as it is, and nothing else would happen."""
-        return self._limit is None and self.plain_tokens_left > 0
+    def _left_below_ceiling(self) -> int:
+        """Tokens that are no reasoning: the limits of some upstreams leave that out."""
+        if self._ceiling is None:
+            return _UNLIMITED
+        return self._ceiling - (self.tokens - self.reasoning_tokens)
+
+    def _cut_at_ceiling(self, out: list[Piece]) -> None:
+        self.is_cut = True
+        self._release(out)
+        self._finish("length", self._tail(out, is_whole=False), None, out)
 
     @property
     def plain_tokens_left(self) -> int:
@@ -147,7 +171,8 @@ class ChoiceText:
         is_plain = self._kind == "text" and not self._ids and not self.is_changed
         if not is_plain or any(other is not None for other in others):
             return 0
-        return _UNLIMITED if self._limit is None else max(0, self._limit - self.tokens)
+        left = _UNLIMITED if self._limit is None else self._limit - self.tokens
+        return max(0, min(left, self._left_below_ceiling + 1))
 
     def plain_text(self, step: Step) -> str | None:
         """The text that the step adds to the only choice if it adds nothing else; else None, and
@@ -162,6 +187,8 @@ class ChoiceText:
         if self.is_changed or self.finish_reason is not None:
             return None
         if self._limit is not None and self.tokens + part.tokens >= self._limit:
+            return None
+        if self._ceiling is not None and self._left_below_ceiling <= 0:
             return None
         text = part.text
         if not text:

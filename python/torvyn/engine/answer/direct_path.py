@@ -79,10 +79,12 @@ class DirectPath:
             self._is_prepared = True
             if self._flows is not None:
                 self._flows.open_text()
-        if self._response.choices[0].is_plain and self._open():
+        self.count()  # a limit counts every token before
+        tokens_left = self._response.choices[0].plain_tokens_left
+        if tokens_left and self._open():
             assert self._text is not None
             self._reply = reply
-            reply.arm(self._text, parser, self._flow)
+            reply.arm(self._text, parser, tokens_left, self._flow)
 
     def _open(self) -> bool:
         """Finds the ends of the path; False if text may not take it."""
@@ -102,7 +104,7 @@ class DirectPath:
         if step is None:
             self.is_due, self._is_open = True, False
             return self.absorb()
-        if self._is_open:
+        if self._is_open or self._reply is not None:
             self.count()  # a limit counts every token before the step
         pieces = self._response.pieces(step)
         if len(pieces) == 1 and isinstance(piece := pieces[0], str):

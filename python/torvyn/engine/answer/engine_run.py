@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
     from torvyn.engine.prompt.prompt_flow import PromptFlow
 
+logger = logging.getLogger("torvyn.engine")
 _STEPS_PER_TURN: Final = 256
 """Steps after which other tasks run, in case the engine never waits."""
 
@@ -101,6 +103,12 @@ class EngineRun:
     def usage(self) -> Usage:
         self.count_direct()
         return self.response.usage
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the engine has generated anything."""
+        self.count_direct()
+        return any(choice.tokens for choice in self.response.choices)
 
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
@@ -195,6 +203,7 @@ class EngineRun:
                         pieces = flows.feed(pieces)
                 is_cut = response.is_cut or (flows is not None and flows.is_cut)
                 if is_cut:
+                    self._note_cut()
                     await self.close_steps()
                 if pieces or (direct is not None and direct.is_due):
                     yield pieces
@@ -206,6 +215,14 @@ class EngineRun:
         yield outcome.pieces
         if outcome.failure is not None:
             raise outcome.failure
+
+    def _note_cut(self) -> None:
+        """Logs that an engine did not end where it should have."""
+        if self._engine.limits_tokens and "length" in self.response.finish_reasons:
+            name, limit = self._engine.name, self.request.max_tokens
+            extra = {"event": "engine.limit-ignored", "request_id": self.request.id}
+            message = "request %s: `%s` went on after max_tokens = %s and was cut"
+            logger.info(message, self.request.id, name, limit, extra=extra)
 
     def interrupt(self, reason: FinishReason = "cancelled") -> None:
         """Ends it. From any thread, at any time and any number of times; the first reason counts.

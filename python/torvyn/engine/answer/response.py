@@ -22,9 +22,13 @@ class Response:
     __slots__ = ("_engine_usage", "_is_early", "_plain_text", "choices", "is_cut")
 
     def __init__(self, request: Request, vocabulary: Any = None, *, is_limited: bool = False):
-        """`is_limited`: the engine itself keeps to `max_tokens`, and its counts are estimates."""
-        limit = None if is_limited else request.max_tokens
-        self.choices = [ChoiceText(index, request, vocabulary, limit) for index in range(request.n)]
+        """`is_limited`: the engine itself keeps to `max_tokens`, and its counts are estimates. What
+        it generates beyond that many is cut."""
+        most = request.max_tokens
+        limits = (None, most) if is_limited else (most, None)
+        self.choices = [
+            ChoiceText(index, request, vocabulary, *limits) for index in range(request.n)
+        ]
         has_plain_text = request.n == 1 and not request.logprobs
         self._plain_text = self.choices[0].plain_text if has_plain_text else _no_text
         self._engine_usage: Usage | None = None

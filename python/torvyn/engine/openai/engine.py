@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import random
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -33,6 +34,8 @@ _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 30.0
 _MOST_BODY: Final = 64 * 1024
 _LEAST_LINE_BYTES: Final = 1024
+_ID: Final = re.compile(r"[!-~]{1,128}")
+"""What a header can carry; a program may give its requests any ids."""
 
 
 class OpenAI(Engine):
@@ -115,7 +118,7 @@ class OpenAI(Engine):
         direct = None if path is None else answer.direct(path, self._idle_s)
         try:
             body = json.dumps(body_of(request, self._shape)).encode()
-            answer.response = await self._request(body, deadline_s, direct)
+            answer.response = await self._request(request.id, body, deadline_s, direct)
             async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
                 yield step
         except TorvynError as error:
@@ -138,13 +141,19 @@ class OpenAI(Engine):
         return self._upstream.timeout("sent no token", self._first_s, "first_token_timeout_s")
 
     async def _request(
-        self, body: bytes, deadline_s: float, direct: Direct | None
+        self, id: str, body: bytes, deadline_s: float, direct: Direct | None
     ) -> UpstreamResponse:
         """Sends the request, with retries, until a response has status 200."""
+        headers = self._headers
+        if "x-request-id" not in headers and _ID.fullmatch(id):
+            headers = {**headers, "x-request-id": id}
+        if (here := traceparent.CURRENT.get()) is not None:
+            headers = {**headers, "traceparent": here.traceparent}
+        path = "chat/completions" if self._shape.api == "chat" else "completions"
         for attempt in range(self._retries + 1):
             problem, pause_s = None, None
             try:
-                response = await self._post(body, deadline_s, direct)
+                response = await self._client.post(path, headers, body, deadline_s, direct)
                 if response.status == 200:
                     return response
                 problem, pause_s = await self._rejection(response, deadline_s)
@@ -165,15 +174,6 @@ class OpenAI(Engine):
         await asyncio.sleep(min(pause_s, left_s))
         if left_s <= pause_s:
             raise self._too_slow()
-
-    async def _post(
-        self, body: bytes, deadline_s: float, direct: Direct | None
-    ) -> UpstreamResponse:
-        path = "chat/completions" if self._shape.api == "chat" else "completions"
-        headers, here = self._headers, traceparent.CURRENT.get()
-        if here is not None:
-            headers = {**headers, "traceparent": here.traceparent}
-        return await self._client.post(path, headers, body, deadline_s, direct)
 
     async def _rejection(
         self, response: UpstreamResponse, deadline_s: float

@@ -166,6 +166,7 @@ def log(error: TorvynError, request_id: str) -> None:
         "; ".join(details),
         extra={"event": "upstream.failure", "request_id": request_id, "code": error.code},
     )
+    error.is_logged = True
 
 
 def _message_of(body: str) -> str:

@@ -40,6 +40,8 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
     "engine.upstream-error": "failed",
     "engine.upstream-failed": "failed",
     "engine.upstream-garbage": "failed",
+    "engine.upstream-refused": "refused",
+    "engine.context-full": "refused",
     "engine.upstream-slow": "failed",
     "engine.model-missing": "failed",
 }
@@ -81,7 +83,7 @@ class Pool(Engine):
         super().__init__()
         _check_kind(members, model, on, member)
         self._limits = Limits.of(limits)
-        self.members = Members(self._limits)
+        self.members = Members(self._limits, are_supplied=on is not None)
         self.takes_extra = forward_unknown
         self._api = api
         self._model = model or FLOW
@@ -161,7 +163,7 @@ class Pool(Engine):
                 return
             except TorvynError as error:
                 outcome = _OUTCOMES.get(error.code, "left")
-                may_help = outcome != "left" and not answer.has_begun
+                may_help = outcome not in ("left", "refused") and not answer.has_begun
                 if not may_help or len(tried) >= self._limits.retries:
                     raise
                 tried.append(member)
@@ -191,6 +193,8 @@ class Pool(Engine):
     def _release(self, request: Request, lease: Lease, outcome: Outcome) -> None:
         with self._lock:
             run = self._runs.get(request.id)
+        if outcome == "done" and run is not None and not run.has_content:
+            outcome = "empty"
         figures = {} if run is None or outcome != "done" else run.timing.figures()
         first_s = figures.get("ttft_s")
         queue_s = figures.get("queue_s", 0.0)

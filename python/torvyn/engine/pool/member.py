@@ -12,14 +12,15 @@ from urllib.parse import urlsplit
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.engine.pool.breaker import Breaker
 
-Outcome = Literal["done", "failed", "gone", "busy", "left"]
-"""How a request ended at a member: answered; failed; nothing answers there; the member has no room;
-or for a reason that says nothing about the member."""
+Outcome = Literal["done", "empty", "refused", "failed", "gone", "busy", "left"]
+"""How a request ended at a member: answered; with an answer without content; the member would not
+answer this request; failed; nothing answers there; the member has no room; or for a reason that
+says nothing about the member."""
 State = Literal["up", "down", "draining", "open", "half-open", "busy", "unknown"]
 BUSY_PAUSE_S: Final = 0.5
 """How long a member that has no room gets no more requests."""
 _NEW_SHARE: Final = 0.2
-"""The weight of the latest answer in the moving mean of first texts."""
+"""The weight of the latest answer in moving means."""
 
 
 class Member:
@@ -53,6 +54,9 @@ class Member:
         self.first_text_s = 0.0
         """From the request to the first text, as a moving mean: with the same load, the member
         whose own queue is longer is slower."""
+        self.useless_share = 0.0
+        """How many of its answers are empty or refusals, as a moving mean. That may be the fault of
+        the requests: it counts only in comparison with other members."""
         self.outcomes: Counter[Outcome] = Counter()
         self.breaker = Breaker(clock)
         self._clock = clock
@@ -87,7 +91,9 @@ class Member:
         self.in_flight -= 1
         self.is_probed = False
         self.outcomes[outcome] += 1
-        if outcome == "done":
+        if outcome in ("done", "empty", "refused"):
+            is_useless = outcome != "done"
+            self.useless_share += _NEW_SHARE * (is_useless - self.useless_share)
             self.breaker.succeed()
         elif outcome == "busy":
             self._busy_until_s = self._clock() + BUSY_PAUSE_S
@@ -106,5 +112,6 @@ class Member:
             "limit": self.limit,
             "leaves": self.is_leaving,
             "first_text_s": round(self.first_text_s, 4),
+            "useless_share": round(self.useless_share, 2),
             "outcomes": dict(self.outcomes),
         }

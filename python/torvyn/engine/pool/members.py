@@ -4,6 +4,9 @@ A request with a session goes to the member that its session belongs to, as long
 and not much busier than the others; every other request goes to the member with the fewest requests
 in flight. Sessions belong to members by rendezvous hashing: every process that serves the same pool
 agrees without a table, and a member that leaves moves only its own sessions.
+
+A member that answers nothing is done at once, and would always have the fewest requests in flight:
+one whose answers are empty or refusals far more often than those of others gets only a few.
 """
 
 from __future__ import annotations
@@ -23,6 +26,11 @@ from torvyn.errors import InvalidInput, Unavailable
 _LOOK_S: Final = 0.1
 """How often a waiting request looks for a member whose pause is over."""
 _LEAST_SLACK: Final = 2
+_SUSPECT_ABOVE: Final = 0.5
+"""A member is suspect if its share of useless answers is so far above that of another one."""
+_TRY_EVERY: Final = 20
+"""One of so many requests goes to a suspect member all the same, to find out whether it is well
+again."""
 
 
 class Lease:
@@ -53,8 +61,16 @@ class _Waiter:
 class Members:
     """From any thread and any event loop."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        are_supplied: bool = False,
+    ) -> None:
+        """`are_supplied`: those that die are started again, and are worth waiting for."""
         self.limits = limits
+        self._are_supplied = are_supplied
         self._clock = clock
         self._lock = threading.Lock()
         self._list: list[Member] = []
@@ -168,16 +184,25 @@ class Members:
             free = [member for member in free if member not in avoided]
         if not free:
             return None
+        self._turn += 1
+        free = self._useful(free)
         least = min(member.in_flight for member in free)
         if session is not None:
             own = self._owner(session, avoided)
             slack = max(_LEAST_SLACK, own.limit // 4) if own is not None else 0
-            if own is not None and own.is_free and own.in_flight - least <= slack:
+            if own in free and own is not None and own.in_flight - least <= slack:
                 return own
         # Equals take turns, so that idle members share what comes one at a time.
-        self._turn += 1
         order = free[self._turn % len(free) :] + free[: self._turn % len(free)]
         return min(order, key=lambda member: (member.in_flight, round(member.first_text_s, 2)))
+
+    def _useful(self, free: list[Member]) -> list[Member]:
+        """Those of them that are not suspect, or one that is, when it is its turn."""
+        most = min(member.useless_share for member in free) + _SUSPECT_ABOVE
+        suspect = [member for member in free if member.useless_share > most]
+        if suspect and not self._turn % _TRY_EVERY:
+            return [suspect[self._turn // _TRY_EVERY % len(suspect)]]
+        return [member for member in free if member not in suspect]
 
     def _owner(self, session: str, avoided: Collection[Member]) -> Member | None:
         """The member that the session belongs to, of those that are well."""
@@ -188,7 +213,17 @@ class Members:
         ]
         return max(well, key=lambda member: _weight(session, member.url), default=None)
 
+    def _is_down(self, avoided: Collection[Member]) -> bool:
+        """Whether no member is well that a request could wait for."""
+        if self._are_supplied:
+            return False
+        others = [member for member in self._list if member not in avoided] or self._list
+        return all(member.state in ("down", "open") for member in others)
+
     def _enqueue(self, session: str | None, avoided: Collection[Member]) -> _Waiter:
+        if self._is_down(avoided):
+            self.rejected += 1
+            raise self._down()
         if self._is_closed or len(self._waiters) >= self.limits.max_waiting:
             self.rejected += 1
             raise Unavailable(
@@ -224,6 +259,8 @@ class Members:
             await asyncio.wait([waiter.future], timeout=min(left_s, _LOOK_S))
             if waiter.lease is None:
                 self.look()
+                if self._is_down(waiter.avoided):
+                    return
 
     def _withdraw(self, waiter: _Waiter, *, keeps_lease: bool = False) -> None:
         with self._lock:
@@ -237,11 +274,13 @@ class Members:
         with self._lock:
             self.rejected += 1
             well = sum(member.state in ("up", "unknown", "busy") for member in self._list)
-            count = len(self._list)
         if well:
             message = f"no member of the pool became free within {self.limits.max_wait_s:g} s"
             return Unavailable(message, hint="try again later", code="engine.pool-full")
-        message = f"none of the {count} members of the pool can be reached"
+        return self._down()
+
+    def _down(self) -> Unavailable:
+        message = f"none of the {len(self._list)} members of the pool can be reached"
         return Unavailable(message, hint="try again later", code="engine.pool-down")
 
 

@@ -5,6 +5,7 @@ Rejections are raised before anything is sent.
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,8 @@ class Dispatcher:
         request = request_body.resolve_unknown(request, takes_extra=service.engine.takes_extra)
         if request.is_stateful:
             self.require_sessions(is_new=True)
-            session = await self._sessions.start(request, wire.caller, wire.peer)
+            async with wire.while_waiting():
+                session = await self._sessions.start(request, wire.caller, wire.peer)
             await self.running.read(SessionClient(session, wire, self.settings, 1))
             return
         with self.running.reserve(wire.request_id) as id:
@@ -68,7 +70,10 @@ class Dispatcher:
             answer = service.generate(request.input, fallback=fallback, **options)
             make = AnswerStream if request.is_streamed else WholeAnswer
             slot = self._admission.slot(answer.request.priority)
-            async with self._authenticator.slot(wire.caller), slot:
+            async with AsyncExitStack() as held:
+                async with wire.while_waiting():
+                    await held.enter_async_context(self._authenticator.slot(wire.caller))
+                    await held.enter_async_context(slot)
                 call = make(wire, request, name, service, answer, self.settings)
                 await self.running.run(call)
 

@@ -141,7 +141,10 @@ class GrpcEndpoint:
             # Without the packages a status has no details.
             exchange.end_call(Code.UNIMPLEMENTED, f"{raised.message}: {raised.hint}", ())
             return Code.UNIMPLEMENTED
-        status = GrpcStatus(*self._dispatcher.errors.report(raised, exchange.id))
+        error, message = self._dispatcher.errors.report(raised, exchange.id)
+        if not exchange.summary.get("error"):
+            exchange.summary = {**exchange.summary, "error": error.code}
+        status = GrpcStatus(error, message)
         exchange.end_call(status.code, status.message, status.metadata)
         return status.code
 

@@ -167,7 +167,7 @@ class GrpcExchange(NativeExchange):
             self._on_over()
 
     @property
-    def _is_left(self) -> bool:
+    def is_left(self) -> bool:
         return self.is_over
 
     def end(self) -> None:

@@ -44,7 +44,7 @@ class HttpEndpoint:
 
     async def handle(self, exchange: HttpExchange) -> None:
         started_s = time.perf_counter()
-        route = "unknown"
+        route = self._router.name(exchange.path)
         before = traceparent.CURRENT.set(exchange.trace)
         try:
             exchange.check()
@@ -56,7 +56,7 @@ class HttpEndpoint:
                 await exchange.answer(b"", 204, headers=allowed)
             else:
                 self._identify(exchange)
-                route, handler = self._router.find(exchange)
+                handler = self._router.find(exchange)
                 await handler(exchange)
         except ClientDisconnected:
             return
@@ -89,6 +89,8 @@ class HttpEndpoint:
 
     async def _reject(self, exchange: HttpExchange, raised: Exception) -> None:
         error, message = self._errors.report(raised, exchange.id)
+        if not exchange.summary.get("error"):
+            exchange.summary = {**exchange.summary, "error": error.code}
         if exchange.status:
             return
         is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith(_TORVYN)

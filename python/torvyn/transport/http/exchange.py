@@ -5,10 +5,12 @@ It parses the body, sends whole responses, and has the id that responses and log
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -140,6 +142,11 @@ class HttpExchange(ABC):
         """Calls it when the client has disconnected; False: only `until_left` tells."""
         return False
 
+    @property
+    def is_left(self) -> bool:
+        """Whether the client has disconnected, where the server below knows at once."""
+        return False
+
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has disconnected."""
@@ -183,8 +190,66 @@ def request_id(headers: Mapping[str, str]) -> str:
 
 
 class ClientDisconnected(Exception):
-    """The client disconnected before its request was complete. Raised as a new object each time: an
-    exception keeps its frames, and with them the body."""
+    """The client disconnected before its request was complete, or before its answer began. Raised
+    as a new object each time: an exception keeps its frames, and with them the body."""
+
+
+class UntilLeft:
+    """Use in an `async with` statement: what waits inside is cancelled when the client leaves, and
+    `ClientDisconnected` is raised instead.
+
+    A client that only sends no more counts as one that has left: nothing can be sent to it yet that
+    would show whether it still reads.
+    """
+
+    __slots__ = ("_cancelling", "_exchange", "_has_left", "_listener", "_start", "_task")
+
+    def __init__(self, exchange: HttpExchange) -> None:
+        self._exchange = exchange
+        self._has_left = False
+        self._task: asyncio.Task[Any] | None = None
+        self._listener: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        if self._exchange.is_left:
+            raise ClientDisconnected()
+        self._task = asyncio.current_task()
+        assert self._task is not None
+        self._cancelling = self._task.cancelling()
+        # Only if something waits: most requests do not.
+        self._start = asyncio.get_running_loop().call_soon(self._watch)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._start.cancel()
+        self._exchange.when_left(None)
+        self._exchange.when_half_closed(None)
+        if self._listener is not None:
+            self._listener.cancel()
+        task, self._task = self._task, None
+        if self._has_left and task is not None:
+            # Somebody else may have cancelled it as well.
+            is_ours = task.uncancel() <= self._cancelling
+            if is_ours and kind is asyncio.CancelledError:
+                raise ClientDisconnected() from None
+
+    def _watch(self) -> None:
+        self._exchange.when_half_closed(self._leave)
+        if not self._exchange.when_left(self._leave):
+            self._listener = asyncio.get_running_loop().create_task(self._wait())
+
+    async def _wait(self) -> None:
+        await self._exchange.until_left()
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._task is not None and not self._has_left:
+            self._has_left = True
+            self._task.cancel()
 
 
 def host_ambiguous() -> Rejection:

@@ -155,19 +155,19 @@ class NativeExchange(HttpExchange):
         self._native.close(code, reason)
 
     async def until_left(self) -> None:
-        if not self._is_left:
+        if not self.is_left:
             if self._left is None:
                 self._left = asyncio.Event()
             await self._left.wait()
 
     def when_left(self, act: Callable[[], None] | None) -> bool:
         self._on_left = act
-        if act is not None and self._is_left:
+        if act is not None and self.is_left:
             self._loop.call_soon(act)
         return True
 
     @property
-    def _is_left(self) -> bool:
+    def is_left(self) -> bool:
         return self._native.is_left
 
     def abort_after(self, seconds: float) -> None:

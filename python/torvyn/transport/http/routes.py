@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Handler = Callable[["HttpExchange"], Awaitable[None]]
 
+UNKNOWN: Final = "unknown"
+"""A path that does not exist: the client chooses it, so they are not counted apart."""
 _PUBLIC: Final = ("/", "/healthz", "/readyz")
 _FOR_ADMINS: Final = ("/flows", "/metrics", "/pools")
 """They show what all callers do, or change it."""
@@ -50,12 +52,16 @@ class Router:
         }
         self._prefixes = {path.partition("{")[0]: path for path in self.paths if "{" in path}
 
-    def find(self, exchange: HttpExchange) -> tuple[str, Handler]:
-        """The path as metrics name it, and its handler. Raises a rejection."""
-        path = exchange.path
-        if path not in self.paths:
-            matches = (full for start, full in self._prefixes.items() if path.startswith(start))
-            path = next(matches, path)
+    def name(self, path: str) -> str:
+        """The path as metrics and the log name it."""
+        if path in self.paths:
+            return path
+        matches = (full for start, full in self._prefixes.items() if path.startswith(start))
+        return next(matches, UNKNOWN)
+
+    def find(self, exchange: HttpExchange) -> Handler:
+        """What handles it. Raises a rejection."""
+        path = self.name(exchange.path)
         methods = self.paths.get(path)
         if methods is None:
             if exchange.headers.get("content-type", "").startswith("application/grpc"):
@@ -69,7 +75,7 @@ class Router:
             allowed = ", ".join([*methods, "HEAD"] if "GET" in methods else methods)
             message = f"`{path}` takes {allowed}, not {exchange.method[:16]}"
             raise Rejection(405, "transport.method-refused", message, headers={"allow": allowed})
-        return path, methods[method]
+        return methods[method]
 
 
 def is_for_admins(path: str) -> bool:
@@ -79,7 +85,10 @@ def is_for_admins(path: str) -> bool:
 class NoRoutes:
     """The table of the port for gRPC."""
 
-    def find(self, exchange: HttpExchange) -> tuple[str, Handler]:
+    def name(self, path: str) -> str:
+        return UNKNOWN
+
+    def find(self, exchange: HttpExchange) -> Handler:
         if exchange.headers.get("content-type", "").startswith("application/grpc"):
             raise grpc_refused()
         message = "this port serves gRPC only"

@@ -30,9 +30,14 @@ def take_socket(name: str) -> socket.socket | None:
     return None
 
 
+def are_sockets_kept() -> bool:
+    """Whether the next process gets the sockets of this one."""
+    return _handed() is not None
+
+
 def store_socket(name: str, sock: socket.socket) -> None:
     """Has the socket kept, if somebody keeps sockets."""
-    if _handed() is not None:
+    if are_sockets_kept():
         notify("FDSTORE=1", f"FDNAME={name}", descriptors=(sock.fileno(),))
 
 

@@ -26,16 +26,50 @@ logger = logging.getLogger("torvyn.transport")
 def reload_on_hangup(server: Server, on_terminal_closed: Callable[[], None]) -> None:
     """Handles the signal for as long as the running loop lives."""
     had_terminal = _has_terminal()
+    reloader = Reloader(server)
 
     def on_hangup() -> None:
         if had_terminal and not _has_terminal():
             on_terminal_closed()
         else:
-            reload(server)
-            # Linking imports code, so it does not happen on the loop.
-            asyncio.get_running_loop().run_in_executor(None, reload_flows, server)
+            reloader.reload()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+
+
+class Reloader:
+    """One reload at a time: however many signals arrive during one, one more follows it. Each links
+    every flow anew, which takes time and memory."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._running: asyncio.Future[None] | None = None
+        self._is_due = False
+        """A signal has arrived since the running one began."""
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    def reload(self) -> None:
+        if self._running is not None:
+            self._is_due = True
+            return
+        reload(self._server)
+        # Linking imports code, so it does not happen on the loop.
+        loop = asyncio.get_running_loop()
+        self._running = loop.run_in_executor(None, reload_flows, self._server)
+        self._running.add_done_callback(self._on_done)
+
+    def _on_done(self, done: asyncio.Future[None]) -> None:
+        self._running = None
+        if not done.cancelled() and (error := done.exception()) is not None:
+            logger.error(
+                "the flows cannot be reloaded; the server keeps what it has", exc_info=error
+            )
+        if self._is_due:
+            self._is_due = False
+            self.reload()
 
 
 def reload(server: Server) -> None:

@@ -60,8 +60,10 @@ class NativeListener:
         self._loop.add_reader(self._wire.fileno(), self._turn)
         self._turn()
 
-    def stop_accepting(self) -> None:
+    def drain(self, *, has_successor: bool) -> None:
         self._wire.drain()
+        if has_successor:
+            self._wire.stop_accepting()
 
     def use_certificate(self, certificate: Certificate) -> None:
         """For connections from now on."""

@@ -19,13 +19,14 @@ from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import TorvynError
 from torvyn.machine.resources import raise_open_files
 from torvyn.machine.systemd_notify import notify, watchdog_interval_s
-from torvyn.transport.application import Application
+from torvyn.transport.application import Application, last_moments_s
 from torvyn.transport.grpc.packages import has_packages
 from torvyn.transport.listener import tls
+from torvyn.transport.listener.handed_sockets import are_sockets_kept
 from torvyn.transport.listener.hangup import reload_on_hangup
 from torvyn.transport.listener.native_listener import NativeListener
 from torvyn.transport.listener.sockets import address_of, listen, listen_for_grpc
-from torvyn.transport.workers.worker_signals import end_with_parent
+from torvyn.transport.workers.worker_signals import ParentPipe
 
 
 class Server:
@@ -43,6 +44,8 @@ class Server:
         self.grpc_address = address if has_packages() else None
         """Where gRPC is served; None: nowhere."""
         self._grpc_listener: NativeListener | None = None
+        self._end_s: float | None = None
+        """When the grace of a shutdown is over, on the clock of the loop."""
         if settings.grpc_port is not None:
             application.grpc.load()
             sock = listen_for_grpc(settings, settings.grpc_port)
@@ -64,15 +67,22 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         self.application.grpc.close()
-        grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
-        await self._listener.stop(grace_s)
-        if self._grpc_listener is not None:
-            await self._grpc_listener.stop(grace_s)
+        now_s = asyncio.get_running_loop().time()
+        grace_s = self.application.settings.shutdown_grace_s
+        end_s = max(self._end_s or now_s + grace_s, now_s + last_moments_s(grace_s))
+        if error is not None:
+            end_s = now_s + 0.1
+        for listener in filter(None, (self._listener, self._grpc_listener)):
+            await listener.stop(max(0.0, end_s - asyncio.get_running_loop().time()))
 
-    def stop_accepting(self) -> None:
-        """Accepts no more connections; open ones continue. The port for gRPC stays open: its
-        clients learn from the health of the server that it drains."""
-        self._listener.stop_accepting()
+    def drain(self, *, has_successor: bool = False) -> None:
+        """Open connections end when their requests are answered. New ones are answered once, so
+        that a balancer learns from `/readyz` that the server drains, unless another process
+        accepts them now. The port for gRPC stays open: its clients learn it from the health of the
+        server."""
+        loop = asyncio.get_running_loop()
+        self._end_s = loop.time() + self.application.settings.shutdown_grace_s
+        self._listener.drain(has_successor=has_successor)
         self.application.grpc.drain()
 
     def reload(self) -> list[TorvynError]:
@@ -147,8 +157,7 @@ async def _serve(
     with SignalHandler(lambda number: loop.call_soon_threadsafe(on_signal, number), loop=loop):
         async with Server(application) as server:
             reload_on_hangup(server, lambda: on_signal(signal.SIGTERM))
-            if not application.settings.share.is_whole:
-                end_with_parent()
+            parent = None if application.settings.share.is_whole else ParentPipe()
             on_ready(server)
             notify("READY=1", f"STATUS=serving at {server.url}")
             failed = asyncio.ensure_future(server.wait_failed())
@@ -159,7 +168,9 @@ async def _serve(
                 failed.result()
             on_stopping()
             notify("STOPPING=1", f"STATUS=ending {len(application.running.calls)} streams")
-            server.stop_accepting()
+            # Its port is that of the next generation, or of other workers.
+            is_alone = parent is not None and not parent.ends_all()
+            server.drain(has_successor=is_alone or are_sockets_kept())
             await application.drain()
             failed.cancel()
             alive.cancel()

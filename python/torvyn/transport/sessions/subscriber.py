@@ -73,7 +73,9 @@ class Subscriber:
         while buffer.start is None and not buffer.is_over and not self._sender.is_left:
             await buffer.changed()
         if buffer.start is not None:
-            await self._sender.deliver(self._encoded(buffer.start, 0))
+            # Not with its own number: an `EventSource` that loses its connection again continues
+            # behind the last id that it has seen.
+            await self._sender.deliver(self._encoded(buffer.start, self._seq - 1))
 
     async def _send_frames(self) -> None:
         buffer, sender = self._buffer, self._sender

@@ -66,6 +66,7 @@ class WebSocketEndpoint:
             request_id=exchange.id,
             trace_id=exchange.trace.trace_id,
             peer=exchange.peer,
+            summary=exchange.summary,
         )
 
     def _admit(self, exchange: HttpExchange) -> None:
@@ -83,6 +84,7 @@ class WebSocketEndpoint:
     async def _deny(self, socket: WebSocket[Any], raised: Exception) -> None:
         error, message = self._dispatcher.errors.report(raised, socket.exchange.id)
         socket.exchange.status = status = status_of(error)
+        socket.exchange.summary = {"error": error.code}
         headers = error.headers if isinstance(error, Rejection) else {}
         await socket.deny(status, torvyn_error_body(error, message), headers, error.code)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from torvyn.transport.workers.share import Share
 from torvyn.transport.workers.status_channel import StatusChannel
+from torvyn.transport.workers.worker_signals import ENDS_ALL
 
 logger = logging.getLogger("torvyn.transport")
 
@@ -82,7 +83,7 @@ class WorkerProcess:
         )
         self._fed_s = time.monotonic()
         if self._is_stopping:
-            self.send(signal.SIGTERM)
+            self.stop(signal.SIGTERM)
         status = await self._process.wait()
         self._process = None
         self.is_ready = False
@@ -114,6 +115,8 @@ class WorkerProcess:
         """Sends the signal, and does not start it again."""
         self._is_stopping = True
         self._stopping.set()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(ENDS_ALL)
         self.send(number)
 
     def send(self, number: int) -> None:
