@@ -175,3 +175,15 @@ def test_a_power_cut_during_an_outage_loses_nothing(gateway: MakeProject) -> Non
         project.flow().run()
 
     check_windows(project.windows, ROWS)
+
+
+@pytest.mark.promise("edge.reactor-state")
+def test_a_gateway_that_waits_for_its_collector_takes_less_than_4_kb(gateway: MakeProject) -> None:
+    project = gateway(4 * WINDOW + 50)
+    run = run_flow(project.flow(clock=Clock()), until=idle)
+    assert stored(run.statistics) == 5
+
+    memory = run.flow.memory()
+
+    # Five guests, the ends of the edge on disk, and the node of the dead letters.
+    assert memory["state_bytes"] < 4096

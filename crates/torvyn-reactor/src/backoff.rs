@@ -3,11 +3,12 @@
 //! Flows that fail together, because one server is away, must not come back together.
 
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU64;
 
 use crate::clock::Clock;
 
 /// The pauses of a node: the first one at its longest, and the longest of all.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Backoff {
     pub first_ns: u64,
     pub max_ns: u64,
@@ -23,20 +24,21 @@ impl Backoff {
 
 /// Random parts of pauses, by the generator SplitMix64.
 #[derive(Debug)]
-pub struct Jitter(Option<u64>);
+pub struct Jitter(Option<NonZeroU64>);
 
 impl Jitter {
     /// A clock that is moved by hand has none: a test gets every pause in its full length.
     pub fn new(clock: &Clock) -> Self {
-        Self((!clock.is_manual()).then(|| RandomState::new().hash_one(0)))
+        let seed = (!clock.is_manual()).then(|| RandomState::new().hash_one(0));
+        Self(seed.and_then(|seed| NonZeroU64::new(seed.max(1))))
     }
 
     /// A pause between 0 and the longest one, before the retry after `attempt` others.
     pub fn pause_ns(&mut self, backoff: Backoff, attempt: u32) -> u64 {
         let longest_ns = backoff.longest_ns(attempt);
         let Some(state) = &mut self.0 else { return longest_ns };
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = *state;
+        let mut mixed = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        *state = NonZeroU64::new(mixed).unwrap_or(NonZeroU64::MIN);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;

@@ -5,7 +5,7 @@ use torvyn_stream::{Element, Policy, StageError};
 use crate::checkpoints::Checkpoints;
 use crate::node::Node;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     Source,
     Processor,
@@ -16,7 +16,7 @@ pub enum Role {
 }
 
 /// What happens to an element whose call failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recovery {
     FailFast,
     Skip,

@@ -26,6 +26,18 @@ const HELD: u8 = 2;
 #[derive(Debug)]
 pub struct CutRequests(Slots<AtomicU8>);
 
+impl Checkpoints {
+    /// Its size with the heap.
+    pub(crate) fn size_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.segment_of.capacity() * size_of::<usize>()
+            + 2 * size_of::<usize>()
+            + size_of::<CutRequests>()
+            + self.requests.0.heap_bytes()
+            + size_of_val(&*self.on_cut)
+    }
+}
+
 impl CutRequests {
     pub fn new(segments: usize) -> Arc<Self> {
         Arc::new(Self((0..segments).map(|_| AtomicU8::new(IDLE)).collect()))

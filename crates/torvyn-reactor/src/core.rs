@@ -3,16 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use torvyn_stream::{Answers, Element, Emission, End, Outbox};
+use torvyn_stream::{Element, Emission, End, Outbox, QueueCounters};
 
 use crate::backoff::Jitter;
 use crate::blueprint::{Annotate, Blueprint, OnError, Timing};
 use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::edges::{Edge, Edges};
+use crate::ends;
 use crate::node::Node;
 use crate::offload::MAX_CALL;
-use crate::shared_state::{Failure, SharedState};
+use crate::shared_state::{Failure, NodeCounters, SharedState};
 use crate::swap::{Swap, is_plain, make_edge};
 use crate::trace::Tracer;
 
@@ -28,14 +29,16 @@ pub enum Turn {
     Over,
 }
 
+/// The time of what never happens by itself.
+pub const NEVER: u64 = u64::MAX;
+
 pub struct Core {
     pub nodes: Vec<Node>,
     /// The nodes that run, from the sources down, once the graph has changed; until then all of them.
     pub order: Option<Box<[u16]>>,
     pub edges: Edges,
+    /// Of the thread that runs the turn.
     pub outbox: Outbox,
-    /// The results of the last batch.
-    pub answers: Answers,
     /// Some stage takes batches.
     pub takes_batches: bool,
     pub jitter: Jitter,
@@ -52,9 +55,9 @@ pub struct Core {
     pub credit_ns: i64,
     pub entry: Option<u16>,
     pub exit: Option<u16>,
-    pub deadline_ns: Option<u64>,
+    pub deadline_ns: u64,
     pub drain_timeout_ns: u64,
-    pub drain_until: Option<u64>,
+    pub drain_until_ns: u64,
     /// A node has failed: everything before the failure still reaches the sinks, then the flow fails.
     pub failing: bool,
     pub pulled: u64,
@@ -74,8 +77,8 @@ impl Core {
         let quota_elements = (u64::from(blueprint.turn_elements) * quarters / 4).max(1);
         let started_ns = clock.now_ns();
         let edges: Vec<_> = blueprint.edges.iter().map(make_edge).collect();
-        let entry = edges.iter().position(|edge| edge.source.is_none());
-        let exit = edges.iter().position(|edge| edge.target.is_none());
+        let entry = edges.iter().position(|edge| edge.source.node().is_none());
+        let exit = edges.iter().position(|edge| edge.target.node().is_none());
         let mut nodes = blueprint.nodes;
         let tracks = nodes.iter().any(|node| node.acks.is_some());
         for (index, node) in nodes.iter_mut().enumerate() {
@@ -88,7 +91,6 @@ impl Core {
             order: None,
             edges: Edges { list: edges, shared, tracks },
             outbox: Outbox::default(),
-            answers: Answers::default(),
             takes_batches,
             now_ns: started_ns,
             jitter: Jitter::new(&clock),
@@ -103,9 +105,9 @@ impl Core {
             credit_ns: 0,
             entry: entry.map(|index| index as u16),
             exit: exit.map(|index| index as u16),
-            deadline_ns: blueprint.deadline_ns.map(|ns| started_ns + ns),
+            deadline_ns: blueprint.deadline_ns.map_or(NEVER, |ns| started_ns.saturating_add(ns)),
             drain_timeout_ns: blueprint.drain_timeout_ns,
-            drain_until: None,
+            drain_until_ns: NEVER,
             failing: false,
             pulled: 0,
             timing: blueprint.timing,
@@ -132,7 +134,7 @@ impl Core {
         let edge = &mut list[usize::from(exit)];
         if self.failing && !edge.queue.is_empty() {
             // A reader that continues gets the time to read everything before the failure.
-            self.drain_until = Some(self.clock.now_ns().saturating_add(self.drain_timeout_ns));
+            self.drain_until_ns = self.clock.now_ns().saturating_add(self.drain_timeout_ns);
         }
         for _ in 0..most {
             let Some(element) = edge.queue.pop() else { break };
@@ -164,7 +166,7 @@ impl Core {
     /// Feeds an element into the entry; it is returned if it does not fit. The first node's budget pays for it.
     pub fn feed(&mut self, emission: Emission) -> Result<Option<Emission>, Failure> {
         let Some(entry) = self.entry.map(usize::from) else { return Ok(Some(emission)) };
-        let node = self.edges.list[entry].target.map_or(0, usize::from);
+        let node = self.edges.list[entry].target.node().unwrap_or(0);
         let now_ns = self.clock.now_ns();
         let back = self.edges.feed(entry, &self.nodes[node], emission, self.pulled, now_ns)?;
         self.pulled += u64::from(back.is_none());
@@ -176,21 +178,42 @@ impl Core {
     }
 
     /// How the stream that leaves the flow ended.
-    pub fn exit_end(&self) -> Option<&End> {
-        self.edges.list[usize::from(self.exit?)].closed.as_deref()
+    pub fn exit_end(&self) -> Option<&Arc<End>> {
+        self.edges.list[usize::from(self.exit?)].closed.as_ref()
     }
 
-    /// Bytes of state and of queues: everything the reactor keeps for this flow, computed from sizes and capacities.
+    /// Bytes of state, and bytes of what elements wait in: everything that the reactor keeps for this flow, computed from
+    /// sizes and capacities. A test compares it with what the allocator was asked for.
+    ///
+    /// An edge that leaves the process is one edge of the state, as any other. What it has besides, two nodes and a
+    /// second queue, counts with what elements wait in.
     pub fn memory(&self) -> (usize, usize) {
-        let nodes: usize = self.nodes.iter().map(Node::heap_bytes).sum();
-        let state = size_of::<Self>()
-            + self.nodes.capacity() * size_of::<Node>()
-            + nodes
-            + self.edges.list.capacity() * size_of::<Edge>()
-            + self.outbox.made.capacity() * size_of::<Emission>()
-            + self.edges.shared.size_bytes();
-        let queues = self.edges.list.iter().map(|edge| edge.queue.heap_bytes()).sum();
-        (state, queues)
+        let shared = &self.edges.shared;
+        let (mut state, mut waiting) = (size_of::<Self>() + shared.size_bytes(), 0);
+        let is_carrier = |node: Option<usize>| node.is_some_and(|node| self.nodes[node].spec.is_carrier);
+        for (index, (node, counters)) in self.nodes.iter().zip(shared.nodes.iter()).enumerate() {
+            let own =
+                size_of::<Node>() + node.heap_bytes() + size_of::<NodeCounters>() + counters.heap_bytes();
+            *(if is_carrier(Some(index)) { &mut waiting } else { &mut state }) += own;
+            waiting += node.waiting_bytes();
+        }
+        for edge in &self.edges.list {
+            let own = size_of::<Edge>() + size_of::<QueueCounters>();
+            *(if is_carrier(edge.source.node()) { &mut waiting } else { &mut state }) += own;
+            waiting += edge.queue.heap_bytes();
+        }
+        state += (self.nodes.capacity() - self.nodes.len()) * size_of::<Node>()
+            + (self.edges.list.capacity() - self.edges.list.len()) * size_of::<Edge>()
+            + self.order.as_ref().map_or(0, |order| size_of_val(&**order))
+            + self.on_error.as_ref().map_or(0, |tell| size_of_val(&**tell))
+            + self.tracer.as_ref().map_or(0, |tracer| size_of::<Tracer>() + tracer.heap_bytes())
+            + self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size_bytes())
+            + self.swap.as_ref().map_or(0, |_| size_of::<Swap>());
+        let outcome = shared.outcome();
+        let edges = self.edges.list.iter().filter_map(|edge| edge.closed.as_ref());
+        let nodes = self.nodes.iter().filter_map(|node| node.end.as_ref());
+        state += ends::size_bytes(nodes.chain(edges).chain(outcome.end.as_ref()));
+        (state, waiting)
     }
 }
 

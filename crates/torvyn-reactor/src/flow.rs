@@ -77,7 +77,7 @@ impl Flow {
             })
             .collect();
         let hosted = blueprint.hosted;
-        shared.acks.extend(blueprint.nodes.iter().map(|node| node.acks.clone()));
+        shared.note_acks(&blueprint.nodes, 0);
         let core = Core::new(blueprint, shared.clone(), clock.clone());
         let flow = Arc::new(Self {
             shared,
@@ -293,10 +293,11 @@ impl Flow {
         self.with_core(|core| core.tracer.take()).flatten()
     }
 
-    /// Bytes of reactor state and of queues.
+    /// Bytes of reactor state, and of the queues and whatever else elements wait in.
     pub fn memory(&self) -> (usize, usize) {
         let (state, queues) = self.with_core(|core| core.memory()).unwrap_or_default();
-        (state + size_of::<Self>(), queues)
+        let hook = locked(&self.end_hook).as_ref().map_or(0, |hook| size_of_val(&**hook));
+        (2 * size_of::<usize>() + size_of::<Self>() + hook + state, queues)
     }
 
     /// Counts the results of offloaded stages that arrived after the last turn. Call it when their workers have ended.
@@ -313,7 +314,7 @@ impl Flow {
 
     /// The acknowledgements of the source at `node`, if it asks for them.
     pub fn acks(&self, node: usize) -> Option<&Arc<AckLog>> {
-        self.shared.acks.get(node)?.as_ref()
+        self.shared.acks.iter().find(|(of, _)| *of == node).map(|(_, acks)| acks)
     }
 
     /// Counts outputs that were taken from the exit and not read.

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Stage, StageError, Step};
+use torvyn_stream::{AckLog, Element, Emission, End, Stage, StageError, Step};
 
-use crate::absorbed::Absorbed;
-use crate::backoff::Backoff;
-use crate::blueprint::{EdgeSpec, Recovery, Role};
+use crate::blueprint::{EdgeSpec, Role};
+use crate::node_spec::NodeSpec;
 use crate::offload::{Offload, TaskResult};
-use crate::swap::{Replacement, Trial};
+use crate::swap::Replacement;
+use crate::unfinished::Unfinished;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -34,12 +34,53 @@ pub struct Answer {
     pub outcome: Result<Step, StageError>,
 }
 
-/// The sequence number, time and attributes of the next outputs of a source or a resumed stage.
+/// The edge of a list that has one. The highest number stands for none: no flow has so many edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Only(u16);
+
+impl Only {
+    pub const NONE: Self = Self(u16::MAX);
+
+    fn of(edges: &[u16]) -> Self {
+        match edges {
+            [only] => Self(*only),
+            _ => Self::NONE,
+        }
+    }
+
+    #[inline(always)]
+    pub fn edge(self) -> Option<usize> {
+        (self.0 != u16::MAX).then_some(usize::from(self.0))
+    }
+}
+
+/// The sequence number and time of the next outputs of a source or a resumed stage.
 #[derive(Default)]
 pub struct Stamp {
     pub sequence: u64,
     pub timestamp_ns: u64,
-    pub attributes: Option<Foreign>,
+}
+
+/// Whether a source waits, and until when.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Pending(u64);
+
+impl Pending {
+    pub const NO: Self = Self(0);
+
+    /// Until this time, or until it is woken.
+    pub fn until(time_ns: Option<u64>) -> Self {
+        Self(time_ns.map_or(u64::MAX, |time_ns| time_ns.clamp(1, u64::MAX - 1)))
+    }
+
+    /// The time at which it ends by itself.
+    pub fn due(self) -> Option<u64> {
+        (self.0 > 0 && self.0 < u64::MAX).then_some(self.0)
+    }
+
+    pub fn is_over(self, now_ns: u64) -> bool {
+        self.0 <= now_ns
+    }
 }
 
 /// The state of a node whose stage runs outside the turns.
@@ -73,6 +114,15 @@ pub enum Worker {
     Offloaded(Box<OffloadState>),
 }
 
+impl OffloadState {
+    fn waiting_bytes(&self) -> usize {
+        self.results.capacity() * size_of::<TaskResult>()
+            + self.in_flight.capacity() * size_of::<Element>()
+            + self.left.capacity() * size_of::<Element>()
+            + self.exchange.waiting_bytes()
+    }
+}
+
 impl Worker {
     pub fn offloaded(exchange: Arc<Offload>) -> Self {
         let in_batches = exchange.in_batches();
@@ -101,121 +151,87 @@ impl Worker {
 }
 
 pub struct Node {
-    pub role: Role,
     pub worker: Worker,
+    pub spec: Arc<NodeSpec>,
+    pub unfinished: Unfinished,
+    pub next_sequence: u64,
+    pub stamp: Stamp,
+    /// A source waits for something to send.
+    pub pending: Pending,
+    /// The acknowledgements of a source that asks for them.
+    pub acks: Option<Arc<AckLog>>,
+    pub end: Option<Arc<End>>,
+    pub cursor: u16,
+    // What is asked for every element, from the specification.
+    pub role: Role,
+    /// The only edge that leads to it, and the only one that leaves its first port.
+    pub only_input: Only,
+    pub only_output: Only,
     pub phase: Phase,
-    pub recovery: Recovery,
-    pub retries: u32,
-    pub backoff: Backoff,
-    pub budget_bytes: u64,
-    pub inputs: Box<[u16]>,
-    pub ports: Box<[Box<[u16]>]>,
-    /// The id of each port, as emissions name it; empty if the node sends to its first port only.
-    pub port_ids: Box<[u16]>,
-    /// Whether the stage is told which input an element comes from.
-    pub tells_input: bool,
-    /// Outputs that did not fit into their queue yet, with the edge of each.
-    pub backlog: VecDeque<(u16, Element)>,
-    pub held: VecDeque<Element>,
-    pub retry: Option<Box<Retry>>,
     /// The stage may take several elements in one call.
     pub takes_batches: bool,
     /// A source returns several elements in one call.
     pub pulls_many: bool,
-    /// A batch has failed: so many elements are given to the stage one by one.
-    pub singles: usize,
-    pub answers: VecDeque<Answer>,
     pub more: bool,
-    /// The element whose generator is not exhausted yet.
-    pub current: Option<Element>,
-    /// Elements that were started and never finished.
-    pub given_up: u64,
-    /// Some input drops or fails when it is full, so the reactor checks after each run whether the node stalls.
-    pub watches_inputs: bool,
     pub paused: bool,
-    /// A source returned `pending`; the inner value is the time until which it waits.
-    pub pending: Option<Option<u64>>,
     pub pressured: bool,
-    pub cursor: u16,
-    pub next_sequence: u64,
-    pub stamp: Stamp,
-    pub end: Option<Box<End>>,
-    /// The acknowledgements of a source that asks for them.
-    pub acks: Option<Arc<AckLog>>,
-    /// The receipts of the elements inside an aggregator or a guard.
-    pub absorbed: Absorbed,
-    /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
-    pub is_carrier: bool,
     /// Its stage is being exchanged: it takes no more elements, and finishes what it has begun.
     pub is_held: bool,
-    /// Its stage is new, and the one before waits until it has proved itself.
-    pub trial: Option<Box<Trial>>,
     /// Its stage is called for each element and nothing is tracked, so that most checks can be left out.
     pub is_plain: bool,
 }
 
 impl Node {
-    /// A node that is not connected yet. With `Recovery::DeadLetter` the last of its ports takes failed elements.
-    pub fn new(role: Role, worker: Worker, ports: usize) -> Self {
+    /// A node that is not connected yet.
+    pub fn new(spec: NodeSpec, worker: Worker) -> Self {
         let (takes_batches, pulls_many) = worker.batches();
         Self {
-            role,
             worker,
-            phase: Phase::Running,
-            recovery: Recovery::FailFast,
-            retries: 0,
-            backoff: Backoff::default(),
-            budget_bytes: u64::MAX,
-            inputs: Box::default(),
-            ports: (0..ports).map(|_| Box::default()).collect(),
-            port_ids: Box::default(),
-            tells_input: false,
-            backlog: VecDeque::new(),
-            held: VecDeque::new(),
-            retry: None,
-            takes_batches,
-            pulls_many,
-            singles: 0,
-            answers: VecDeque::new(),
-            more: false,
-            current: None,
-            given_up: 0,
-            watches_inputs: false,
-            paused: false,
-            pending: None,
-            pressured: false,
-            cursor: 0,
+            unfinished: Unfinished::default(),
             next_sequence: 0,
             stamp: Stamp::default(),
-            end: None,
+            pending: Pending::default(),
             acks: None,
-            absorbed: Absorbed::default(),
-            is_carrier: false,
+            end: None,
+            cursor: 0,
+            role: spec.role,
+            only_input: Only::NONE,
+            only_output: Only::NONE,
+            phase: Phase::Running,
+            takes_batches,
+            pulls_many,
+            more: false,
+            paused: false,
+            pressured: false,
             is_held: false,
-            trial: None,
             is_plain: false,
+            spec: Arc::new(spec),
         }
+    }
+
+    /// Changes what it was built with.
+    pub fn respecify(&mut self, change: impl FnOnce(&mut NodeSpec)) {
+        change(Arc::make_mut(&mut self.spec));
+        self.spec = self.spec.clone().shared();
     }
 
     /// Fills in the edges that lead to the node at `index` and leave its ports.
     pub fn connect<'a>(&mut self, index: usize, numbered: impl Iterator<Item = (u16, &'a EdgeSpec)> + Clone) {
-        let inputs = numbered.clone().filter(|(_, edge)| edge.target == Some(index));
         self.cursor = 0;
-        self.watches_inputs = inputs.clone().any(|(_, edge)| edge.policy != Policy::Block);
-        self.inputs = inputs.map(|(number, _)| number).collect();
-        for (port, leaving) in self.ports.iter_mut().enumerate() {
-            let edges = numbered.clone().filter(|(_, edge)| edge.source == Some((index, port)));
-            *leaving = edges.map(|(number, _)| number).collect();
-        }
+        self.respecify(|spec| spec.connect(index, numbered));
+        self.only_input = Only::of(&self.spec.inputs);
+        self.only_output = self.spec.ports.first().map_or(Only::NONE, |edges| Only::of(edges));
     }
 
     /// The node's new worker goes on where `old` has stopped. What the old stage asked for, such as a pause, was its own.
     pub fn take_over(&mut self, old: &mut Worker) {
         (self.takes_batches, self.pulls_many) = self.worker.batches();
         self.paused = false;
-        self.pending = None;
+        self.pending = Pending::NO;
         self.pressured = false;
-        self.singles = 0;
+        if let Some(unfinished) = self.unfinished.used() {
+            unfinished.singles = 0;
+        }
         if let Worker::Offloaded(new) = &mut self.worker {
             // It may have been halted when it was here before.
             new.exchange.restart(Vec::new());
@@ -231,19 +247,17 @@ impl Node {
     pub fn replacement(&self, worker: Worker) -> Replacement {
         Replacement {
             worker,
-            recovery: self.recovery,
-            retries: self.retries,
-            backoff: self.backoff,
-            budget_bytes: self.budget_bytes,
+            recovery: self.spec.recovery,
+            retries: self.spec.retries,
+            backoff: self.spec.backoff,
+            budget_bytes: self.spec.budget_bytes,
         }
     }
 
     /// Whether it has unfinished elements.
     pub fn is_busy(&self) -> bool {
-        !self.backlog.is_empty()
-            || self.retry.is_some()
+        self.unfinished.is_busy()
             || self.more
-            || !self.answers.is_empty()
             || matches!(&self.worker, Worker::Offloaded(state)
                 if !state.in_flight.is_empty() || !state.results.is_empty())
     }
@@ -254,9 +268,10 @@ impl Node {
             Worker::Offloaded(state) => state.begun + state.left.len(),
             Worker::Inline(_) => 0,
         };
-        let retried = self.retry.as_ref().is_some_and(|retry| retry.element.is_some());
-        let single = [retried, self.current.is_some()].into_iter().map(u64::from).sum::<u64>();
-        self.given_up + (self.held.len() + begun + self.answers.len()) as u64 + single
+        let unfinished = &*self.unfinished;
+        let retried = unfinished.retry.as_ref().is_some_and(|retry| retry.element.is_some());
+        let single = [retried, unfinished.current.is_some()].into_iter().map(u64::from).sum::<u64>();
+        unfinished.given_up + (unfinished.held.len() + begun + unfinished.answers.len()) as u64 + single
     }
 
     /// Visits the host's objects that the stage keeps.
@@ -266,18 +281,22 @@ impl Node {
         }
     }
 
-    pub fn heap_bytes(&self) -> usize {
-        let ports: usize = self.ports.iter().map(|edges| size_of_val(&**edges) + 16).sum();
-        let offload = match &self.worker {
-            Worker::Offloaded(_) => size_of::<OffloadState>() + size_of::<Offload>(),
-            Worker::Inline(stage) => size_of_val(&**stage),
+    /// What the elements take that wait in it, beside their payloads.
+    pub fn waiting_bytes(&self) -> usize {
+        let worker = match &self.worker {
+            Worker::Offloaded(state) => state.waiting_bytes(),
+            Worker::Inline(_) => 0,
         };
-        size_of_val(&*self.inputs)
-            + ports
-            + offload
-            + self.backlog.capacity() * size_of::<(u16, Element)>()
-            + self.held.capacity() * size_of::<Element>()
-            + self.answers.capacity() * size_of::<Answer>()
-            + self.absorbed.capacity_bytes()
+        worker + self.unfinished.waiting_bytes()
+    }
+
+    /// What else it takes beside the shared specification, with the part of a stage that belongs to the reactor.
+    pub fn heap_bytes(&self) -> usize {
+        let worker = match &self.worker {
+            Worker::Offloaded(_) => size_of::<OffloadState>() + 2 * size_of::<usize>() + size_of::<Offload>(),
+            Worker::Inline(stage) => stage.border_bytes(),
+        };
+        let acks = self.acks.as_ref().map_or(0, |acks| 2 * size_of::<usize>() + acks.size_bytes());
+        worker + acks + self.unfinished.heap_bytes()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use torvyn_stream::{AckLog, Counter, End, Ledger, QueueCounters, Slots, StageError};
+use torvyn_stream::{AckLog, Counter, End, Ledger, QueueCounters, Rare, Slots, StageError};
 
 use crate::node::Node;
 use crate::swap::{GraphChange, Swap};
@@ -66,6 +66,21 @@ pub struct NodeCounters {
     pub received: Counter,
     /// Elements that were passed on in any form, or that a sink accepted.
     pub passed: Counter,
+    /// Elements started and not concluded: those in progress now, and those in progress when the stream ended.
+    pub unread: Counter,
+    /// Elements sent to the node's edges, without dead letters. An element on several edges counts once.
+    pub emitted: Counter,
+    /// The total time of the sampled calls, and their number.
+    pub sampled_ns: Counter,
+    pub sampled_calls: Counter,
+    pub rare: Rare<RareCounters>,
+    pub ledger: Ledger,
+    requests: AtomicU8,
+}
+
+/// What most nodes of a flow never count.
+#[derive(Debug, Default)]
+pub struct RareCounters {
     /// Elements that a verdict dropped.
     pub filtered: Counter,
     /// Elements whose call failed and that no policy rescued.
@@ -73,23 +88,18 @@ pub struct NodeCounters {
     pub dead_lettered: Counter,
     /// Elements that an aggregator, or a guard that buffers text, has taken into its own state.
     pub absorbed: Counter,
-    /// Elements started and not concluded: those in progress now, and those in progress when the stream ended.
-    pub unread: Counter,
-    /// Elements sent to the node's edges, without dead letters. An element on several edges counts once.
-    pub emitted: Counter,
     /// Elements sent to a port that deliberately has no edge.
     pub ignored: Counter,
     /// Calls that failed, including retries.
     pub errors: Counter,
     pub retried: Counter,
-    /// The total time of the sampled calls, and their number.
-    pub sampled_ns: Counter,
-    pub sampled_calls: Counter,
-    pub ledger: Ledger,
-    requests: AtomicU8,
 }
 
 impl NodeCounters {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.rare.heap_bytes() + self.ledger.heap_bytes()
+    }
+
     pub fn take_requests(&self) -> u8 {
         self.requests.swap(0, Ordering::AcqRel)
     }
@@ -121,8 +131,8 @@ pub struct Failure {
 
 #[derive(Debug, Default)]
 pub struct Outcome {
-    pub end: Option<End>,
-    pub failure: Option<Failure>,
+    pub end: Option<Arc<End>>,
+    pub failure: Option<Box<Failure>>,
 }
 
 #[derive(Debug)]
@@ -131,15 +141,21 @@ pub struct SharedState {
     requests: AtomicU32,
     pub nodes: Slots<NodeCounters>,
     pub edges: Slots<QueueCounters>,
-    /// The acknowledgements of the sources that ask for them, by node.
-    pub acks: Slots<Option<Arc<AckLog>>>,
+    /// The acknowledgements of the sources that ask for them, with their nodes.
+    pub acks: Slots<(usize, Arc<AckLog>)>,
     pub turns: Counter,
     limit: AtomicU64,
     /// The node whose component may be running now, to name when a turn does not end. `NO_NODE` between turns.
     running_node: AtomicU32,
     outcome: Mutex<Outcome>,
-    swap: Mutex<Option<Box<Swap>>>,
-    graph_change: Mutex<Option<Box<GraphChange>>>,
+    changes: Mutex<Changes>,
+}
+
+/// What the next turn is to exchange.
+#[derive(Debug, Default)]
+struct Changes {
+    swap: Option<Box<Swap>>,
+    graph: Option<Box<GraphChange>>,
 }
 
 const NO_NODE: u32 = u32::MAX;
@@ -156,8 +172,7 @@ impl SharedState {
             limit: AtomicU64::new(u64::MAX),
             running_node: AtomicU32::new(NO_NODE),
             outcome: Mutex::default(),
-            swap: Mutex::default(),
-            graph_change: Mutex::default(),
+            changes: Mutex::default(),
         }
     }
 
@@ -174,10 +189,8 @@ impl SharedState {
     /// Changes with every call that ends: an unchanged value means that one call is still running.
     pub(crate) fn progress(&self) -> u64 {
         let calls = |node: &NodeCounters| {
-            [&node.received, &node.emitted, &node.filtered, &node.errors]
-                .map(Counter::get)
-                .iter()
-                .sum::<u64>()
+            let rare = node.rare.counted().map_or(0, |rare| rare.filtered.get() + rare.errors.get());
+            node.received.get() + node.emitted.get() + rare
         };
         let node = u64::from(self.running_node.load(Ordering::Relaxed));
         self.nodes.iter().map(calls).fold(node << 32, u64::wrapping_add)
@@ -215,12 +228,16 @@ impl SharedState {
         self.request(request::NODE);
     }
 
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Leaves a swap for the next turn. False: there is one already.
     pub fn request_swap(&self, swap: Box<Swap>) -> bool {
         let is_first = {
-            let mut slot = self.swap.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_first = slot.is_none();
-            slot.get_or_insert(swap);
+            let mut changes = self.changes();
+            let is_first = changes.swap.is_none();
+            changes.swap.get_or_insert(swap);
             is_first
         };
         self.request(request::SWAP);
@@ -228,7 +245,7 @@ impl SharedState {
     }
 
     pub(crate) fn take_swap(&self) -> Option<Box<Swap>> {
-        self.swap.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.changes().swap.take()
     }
 
     /// Leaves a change of the graph for the next turn.
@@ -238,17 +255,23 @@ impl SharedState {
     }
 
     pub(crate) fn keep_graph_change(&self, change: Box<GraphChange>) {
-        *self.graph_change.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
+        self.changes().graph = Some(change);
     }
 
     /// Takes the change of the graph that no turn has carried out.
     pub fn take_graph_change(&self) -> Option<Box<GraphChange>> {
-        self.graph_change.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.changes().graph.take()
+    }
+
+    /// Notes who asks for acknowledgements among nodes that join after `before` others. In most flows nobody does.
+    pub(crate) fn note_acks(&self, nodes: &[Node], before: usize) {
+        let asking = (before..).zip(nodes).filter_map(|(index, node)| Some((index, node.acks.clone()?)));
+        self.acks.extend(asking);
     }
 
     /// Nodes and edges that join the flow.
     pub(crate) fn grow(&self, nodes: &[Node], edges: usize) {
-        self.acks.extend(nodes.iter().map(|node| node.acks.clone()));
+        self.note_acks(nodes, self.nodes.len());
         self.nodes.extend(nodes.iter().map(|_| NodeCounters::default()));
         self.edges.extend((0..edges).map(|_| QueueCounters::default()));
     }
@@ -262,10 +285,13 @@ impl SharedState {
         self.requests.swap(0, Ordering::AcqRel)
     }
 
-    /// The size in bytes, including the heap.
+    /// The size in bytes with the heap, but without the counters of nodes and edges.
     pub fn size_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.nodes.len() * size_of::<NodeCounters>()
-            + self.edges.len() * size_of::<QueueCounters>()
+        2 * size_of::<usize>() + size_of::<Self>() + self.nodes.heap_bytes()
+            - self.nodes.len() * size_of::<NodeCounters>()
+            + self.edges.heap_bytes()
+            - self.edges.len() * size_of::<QueueCounters>()
+            + self.acks.heap_bytes()
+            + self.outcome().failure.as_ref().map_or(0, |_| size_of::<Failure>())
     }
 }

@@ -69,6 +69,10 @@ impl Tracer {
         Self { events: Vec::new(), limit, missed: 0 }
     }
 
+    pub fn heap_bytes(&self) -> usize {
+        self.events.capacity() * size_of::<Event>()
+    }
+
     pub fn record(&mut self, event: Event) {
         if self.events.len() < self.limit {
             self.events.push(event);

@@ -49,6 +49,11 @@ impl AckLog {
         self.lock().by_checkpoint
     }
 
+    /// Its size, with what it keeps of every element that is not settled.
+    pub fn size_bytes(&self) -> usize {
+        size_of::<Self>() + self.lock().open.capacity()
+    }
+
     /// The receipt of the source's next element.
     pub fn issue(self: &Arc<Self>) -> Option<Receipt> {
         let mut positions = self.lock();

@@ -14,14 +14,14 @@ const FIRST: usize = 4;
 #[derive(Default)]
 pub struct Ring {
     slots: Box<[MaybeUninit<Element>]>,
-    head: usize,
-    len: usize,
+    head: u32,
+    len: u32,
 }
 
 impl Ring {
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     #[inline]
@@ -35,16 +35,16 @@ impl Ring {
 
     #[inline]
     fn at(&self, offset: usize) -> usize {
-        (self.head + offset) & (self.slots.len() - 1)
+        (self.head as usize + offset) & (self.slots.len() - 1)
     }
 
     /// The slot after the last element. The caller must fill it before doing anything else with the ring.
     #[inline(always)]
     fn next_slot(&mut self) -> &mut MaybeUninit<Element> {
-        if self.len == self.slots.len() {
+        if self.len() == self.slots.len() {
             self.grow();
         }
-        let at = self.at(self.len);
+        let at = self.at(self.len());
         self.len += 1;
         &mut self.slots[at]
     }
@@ -53,7 +53,7 @@ impl Ring {
     fn grow(&mut self) {
         let wider = (self.slots.len() * 2).max(FIRST);
         let mut slots: Box<[MaybeUninit<Element>]> = Box::new_uninit_slice(wider);
-        for offset in 0..self.len {
+        for offset in 0..self.len() {
             // A bitwise move: the old slots are never read again.
             slots[offset] = std::mem::replace(&mut self.slots[self.at(offset)], MaybeUninit::uninit());
         }
@@ -78,7 +78,7 @@ impl Ring {
         if self.len == 0 {
             return None;
         }
-        let at = self.head;
+        let at = self.head as usize;
         self.forget_front();
         // SAFETY: the ring was not empty, so the slot is initialised; it is outside the ring now and read once.
         Some(unsafe { self.slots[at].assume_init_read() })
@@ -86,27 +86,27 @@ impl Ring {
 
     #[inline(always)]
     fn forget_front(&mut self) {
-        self.head = self.at(1);
+        self.head = self.at(1) as u32;
         self.len -= 1;
     }
 
     #[inline(always)]
     pub fn front(&self) -> Option<&Element> {
         // SAFETY: when the ring is not empty its first slot is initialised.
-        (self.len > 0).then(|| unsafe { self.slots[self.head].assume_init_ref() })
+        (self.len > 0).then(|| unsafe { self.slots[self.head as usize].assume_init_ref() })
     }
 
     #[inline(always)]
     pub fn front_mut(&mut self) -> Option<&mut Element> {
         // SAFETY: as above.
-        (self.len > 0).then(|| unsafe { self.slots[self.head].assume_init_mut() })
+        (self.len > 0).then(|| unsafe { self.slots[self.head as usize].assume_init_mut() })
     }
 
     /// The first elements, at most `most`, in the two parts of the ring.
     pub fn front_slices(&mut self, most: usize) -> (&mut [Element], &mut [Element]) {
-        let count = self.len.min(most);
-        let first = count.min(self.slots.len() - self.head);
-        let (before, after) = self.slots.split_at_mut(self.head);
+        let (count, head) = (self.len().min(most), self.head as usize);
+        let first = count.min(self.slots.len() - head);
+        let (before, after) = self.slots.split_at_mut(head);
         let (after, before) = (&mut after[..first], &mut before[..count - first]);
         // SAFETY: the `len` slots from `head` on are initialised, and `MaybeUninit` has the layout of its content.
         unsafe {
@@ -121,7 +121,7 @@ impl Ring {
     #[inline(always)]
     pub fn drop_front(&mut self) {
         if self.len > 0 {
-            let at = self.head;
+            let at = self.head as usize;
             self.forget_front();
             // SAFETY: the slot was initialised and is outside the ring now.
             unsafe { self.slots[at].assume_init_drop() };
@@ -132,7 +132,7 @@ impl Ring {
     #[inline(always)]
     pub fn move_front(&mut self, to: &mut Ring) {
         if self.len > 0 {
-            let at = self.head;
+            let at = self.head as usize;
             self.forget_front();
             let from: *const MaybeUninit<Element> = &self.slots[at];
             // SAFETY: two different rings, so the slots do not overlap; the source slot is outside its ring now.
@@ -142,27 +142,27 @@ impl Ring {
 
     /// Moves the first `count` elements, or all, to the end of another ring.
     pub fn move_run(&mut self, to: &mut Ring, count: usize) {
-        let mut left = count.min(self.len);
-        while to.slots.len() < to.len + left {
+        let mut left = count.min(self.len());
+        while to.slots.len() < to.len() + left {
             to.grow();
         }
         while left > 0 {
-            let at = to.at(to.len);
-            let part = left.min(self.slots.len() - self.head).min(to.slots.len() - at);
-            let (from, into) = (&raw const self.slots[self.head], &raw mut to.slots[at]);
+            let (head, at) = (self.head as usize, to.at(to.len()));
+            let part = left.min(self.slots.len() - head).min(to.slots.len() - at);
+            let (from, into) = (&raw const self.slots[head], &raw mut to.slots[at]);
             // SAFETY: `part` slots lie in one piece in both rings, which are different; those of the source are
             // initialised and outside its ring from now on.
             unsafe { std::ptr::copy_nonoverlapping(from, into, part) };
-            self.head = self.at(part);
-            self.len -= part;
-            to.len += part;
+            self.head = self.at(part) as u32;
+            self.len -= part as u32;
+            to.len += part as u32;
             left -= part;
         }
     }
 
     /// Drops the first `count` elements, or all, in place.
     pub fn drop_run(&mut self, count: usize) {
-        for _ in 0..count.min(self.len) {
+        for _ in 0..count.min(self.len()) {
             self.drop_front();
         }
     }

@@ -44,6 +44,11 @@ impl<T> Slots<T> {
         self.len() == 0
     }
 
+    pub fn heap_bytes(&self) -> usize {
+        let parts = std::iter::successors(Some(self), |part| part.more.get().map(|more| &**more));
+        parts.map(|part| size_of_val(&*part.first) + part.more.get().map_or(0, |_| size_of::<Self>())).sum()
+    }
+
     pub fn get(&self, index: usize) -> Option<&T> {
         match self.first.get(index) {
             Some(item) => Some(item),

@@ -59,6 +59,11 @@ impl End {
     pub fn because(finish_reason: &str) -> Self {
         Self { finish_reason: finish_reason.to_owned(), detail: None, object: None }
     }
+
+    /// The size of its texts.
+    pub fn heap_bytes(&self) -> usize {
+        self.finish_reason.capacity() + self.detail.as_ref().map_or(0, String::capacity)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,6 +264,11 @@ pub trait Stage: Send {
 
     /// Bytes buffered inside the stage, which count against its node's budget.
     fn held_bytes(&self) -> usize {
+        0
+    }
+
+    /// The bytes that it takes in the flow beside the component itself: what the host's border allocates for a flow.
+    fn border_bytes(&self) -> usize {
         0
     }
 

@@ -251,7 +251,8 @@ class Flow(SwappableFlow):
         return self._execution.error if self._execution is not None else None
 
     def memory(self) -> dict[str, int]:
-        """The memory of the flow in the reactor: its state and its queues, in bytes."""
+        """The memory of the flow in the reactor, in bytes: its state, and what its elements wait
+        in. Payloads and components are not part of it."""
         native = self._execution.native if self._execution is not None else None
         state, queues = native.memory() if native is not None else (0, 0)
         return {"state_bytes": state, "queue_bytes": queues}

@@ -32,6 +32,10 @@ impl NamedInputs {
         }
     }
 
+    pub fn size_bytes(&self) -> usize {
+        size_of::<Self>() + self.names.capacity() * size_of::<Py<PyString>>()
+    }
+
     pub fn method(&self) -> &Py<PyAny> {
         &self.set
     }

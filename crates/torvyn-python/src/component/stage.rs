@@ -11,25 +11,23 @@ use torvyn_stream::{Answers, Batch, Call, Element, End, Outbox, Pull, Settled, S
 
 use crate::component::batch_results::{interpret_batch, pull_batch_step};
 use crate::component::call::{Next, advance_of, call_none, call_one, next};
-use crate::component::interpret::{
-    Answer, PortNames, emit_item, filter_step, made_step, pull_item, sink_step,
-};
-use crate::component::methods::{Methods, close_generator, interned, none_item, over, tell};
+use crate::component::interpret::{Answer, emit_item, filter_step, made_step, pull_item, sink_step};
+use crate::component::methods::{Methods, none_item, over, tell};
 use crate::element::batch::PyBatch;
 use crate::element::convert::{NodeContext, companion, component_error, end_object, end_of};
 use crate::symbols::Symbols;
 
 pub struct PyStage {
-    role: Role,
     methods: Methods,
-    ports: PortNames,
     node_context: NodeContext,
-    /// How many items the iterator has returned.
-    given: u64,
-    /// The rest of a generator that `process` returned.
-    rest: Option<Py<PyAny>>,
     symbols: &'static Symbols,
+    /// How many items the iterator has returned.
+    given: u32,
+    role: Role,
 }
+
+// One is allocated for every Python component of every flow.
+const _: () = assert!(size_of::<PyStage>() == 80);
 
 impl PyStage {
     pub fn new(
@@ -39,11 +37,9 @@ impl PyStage {
         inputs: &[String],
         node_context: NodeContext,
     ) -> PyResult<Self> {
-        let py = component.py();
-        let symbols = Symbols::get(py)?;
-        let methods = Methods::of(component, role, inputs, symbols)?;
-        let ports = PortNames(interned(py, ports));
-        Ok(Self { role, methods, ports, node_context, given: 0, rest: None, symbols })
+        let symbols = Symbols::get(component.py())?;
+        let methods = Methods::of(component, role, ports, inputs, symbols)?;
+        Ok(Self { methods, node_context, symbols, given: 0, role })
     }
 
     fn answer(
@@ -55,7 +51,7 @@ impl PyStage {
         match made_step(py, self.symbols, self.role, value, out)? {
             Answer::Step(step) => Ok(step),
             Answer::Iterator(iterator) => {
-                self.rest = Some(iterator.unbind());
+                self.methods.keep_rest(iterator.unbind());
                 self.emit_next(py, out)
             }
         }
@@ -63,7 +59,7 @@ impl PyStage {
 
     /// Emits one more item of the generator; the next is fetched when this one has been sent.
     fn emit_next(&mut self, py: Python<'_>, out: &mut Outbox) -> Result<Step, StageError> {
-        let Some(rest) = &self.rest else { return Ok(Step::Done) };
+        let Some(rest) = self.methods.rare(|more| &more.rest) else { return Ok(Step::Done) };
         let advance = advance_of(rest.bind(py));
         let mut fetched = next(py, rest, advance);
         while matches!(&fetched, Ok(Next::Item(item)) if item.is_none()) {
@@ -75,11 +71,11 @@ impl PyStage {
                 Ok(Step::More)
             }
             Ok(Next::Stop(_)) => {
-                self.rest = None;
+                self.methods.take_rest();
                 Ok(Step::Done)
             }
             Err(error) => {
-                self.rest = None;
+                self.methods.take_rest();
                 Err(error)
             }
         }
@@ -107,9 +103,6 @@ impl PyStage {
     }
 
     fn release(&mut self, py: Python<'_>) {
-        if let Some(rest) = self.rest.take() {
-            close_generator(py, &rest);
-        }
         self.methods.release(py);
     }
 }
@@ -129,7 +122,7 @@ impl Stage for PyStage {
         match next(py, method, advance)? {
             Next::Item(value) if value.is_none() => Err(none_item(self.given)),
             Next::Item(value) => {
-                self.given += 1;
+                self.given = self.given.saturating_add(1);
                 pull_item(py, self.symbols, value, call.now_ns)
             }
             Next::Stop(value) => {
@@ -173,13 +166,13 @@ impl Stage for PyStage {
             .map_err(|error| component_error(py, error))?;
         let method = self.methods.single.as_ref().ok_or_else(over)?;
         let value = call_one(py, method, argument)?;
-        if let Some(timer) = &self.methods.timer {
+        if let Some(timer) = self.methods.timer() {
             timer.forget();
         }
         match self.role {
             Role::Filter => filter_step(py, self.symbols, &value, out),
             Role::Sink => sink_step(self.symbols, &value),
-            Role::Router => self.ports.route(py, &value, out),
+            Role::Router => self.methods.route(py, &value, out),
             _ if value.as_ptr() == argument && self.role == Role::Processor => Ok(Step::Forward),
             _ => self.answer(py, value, out),
         }
@@ -201,7 +194,7 @@ impl Stage for PyStage {
         let lent =
             PyBatch::lend(py, &mut batch, &self.node_context).map_err(|error| component_error(py, error))?;
         let value = call_one(py, method, lent.as_ptr());
-        if let Some(timer) = &self.methods.timer {
+        if let Some(timer) = self.methods.timer() {
             timer.forget();
         }
         PyBatch::take_back(&lent).map_err(|error| component_error(py, error))?;
@@ -211,13 +204,13 @@ impl Stage for PyStage {
     fn set_input(&mut self, input: u16) {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        if let Some(inputs) = &mut self.methods.inputs {
+        if let Some(inputs) = self.methods.more.as_mut().and_then(|more| more.inputs.as_mut()) {
             inputs.set(py, input);
         }
     }
 
     fn due(&self) -> Option<u64> {
-        let timer = self.methods.timer.as_ref()?;
+        let timer = self.methods.timer()?;
         // SAFETY: turns of flows with Python stages run attached.
         timer.due_ns(unsafe { Python::assume_attached() })
     }
@@ -225,7 +218,7 @@ impl Stage for PyStage {
     fn tick(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<(), StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let Some(timer) = &self.methods.timer else { return Ok(()) };
+        let Some(timer) = self.methods.timer() else { return Ok(()) };
         let value = timer.fire(py)?;
         let mut step = self.answer(py, value, out)?;
         while matches!(step, Step::More) {
@@ -242,7 +235,7 @@ impl Stage for PyStage {
     fn flush(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let Some(flush) = &self.methods.flush else { return Ok(Step::Done) };
+        let Some(flush) = &self.methods.last else { return Ok(Step::Done) };
         let value = call_none(py, flush)?;
         if self.role == Role::Filter && value.is_instance(self.symbols.verdict_type.bind(py)).unwrap_or(false)
         {
@@ -254,29 +247,30 @@ impl Stage for PyStage {
     fn complete(&mut self, end: &End) -> Result<(), StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let Some(complete) = &self.methods.complete else { return Ok(()) };
+        let Some(complete) = &self.methods.last else { return Ok(()) };
         let end = end_object(py, self.symbols, end).map_err(|error| component_error(py, error))?;
         call_one(py, complete, end.as_ptr()).map(|_| ())
     }
 
     fn interrupt(&mut self) {
-        self.rest = None;
+        self.methods.take_rest();
     }
 
     fn pressure(&mut self, active: bool) {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
         let signal = if active { &self.symbols.pause } else { &self.symbols.ready };
-        tell(py, &self.methods.notify, signal);
+        tell(py, self.methods.rare(|more| &more.notify), signal);
     }
 
     fn wants_acknowledgements(&self) -> bool {
-        self.methods.acknowledge.is_some()
+        self.methods.rare(|more| &more.acknowledge).is_some()
     }
 
     fn acknowledge(&mut self, count: u64) {
         // SAFETY: turns of flows with Python stages run attached.
-        tell(unsafe { Python::assume_attached() }, &self.methods.acknowledge, count);
+        let py = unsafe { Python::assume_attached() };
+        tell(py, self.methods.rare(|more| &more.acknowledge), count);
     }
 
     fn held_elements(&self) -> Option<usize> {
@@ -286,7 +280,10 @@ impl Stage for PyStage {
 
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
         self.methods.visit(visit);
-        self.rest.iter().filter_map(|rest| NonNull::new(rest.as_ptr().cast())).for_each(visit);
+    }
+
+    fn border_bytes(&self) -> usize {
+        size_of::<Self>() + self.methods.heap_bytes()
     }
 
     fn close(&mut self) {

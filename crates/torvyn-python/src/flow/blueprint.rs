@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use torvyn_reactor::{Backoff, EdgeSpec, Flow, Node, Recovery, Replacement, Role, Timing, Worker};
+use torvyn_reactor::{Backoff, EdgeSpec, Flow, Node, NodeSpec, Recovery, Replacement, Role, Timing, Worker};
 use torvyn_stream::Policy;
 
 use crate::component::native_stage::NativeStage;
@@ -177,17 +177,17 @@ pub fn make_node(
         Worker::Inline(stage) => stage.wants_acknowledgements(),
         Worker::Offloaded(_) => object.cast::<Port>().is_ok_and(|port| port.get().acknowledges),
     };
-    let node = Node {
-        acks: acknowledges.then(Arc::default),
-        is_carrier: object.cast::<NativeStage>().is_ok_and(|native| native.get().is_carrier),
+    let spec = NodeSpec {
         recovery: plan.on_error.recovery,
         retries: plan.on_error.retries,
         backoff: plan.on_error.backoff(),
         budget_bytes: plan.max_memory_bytes,
         port_ids: plan.ports.iter().map(|name| port_id(name)).collect::<PyResult<_>>()?,
         tells_input: !plan.inputs.is_empty(),
-        ..Node::new(plan.role, worker, plan.ports.len())
+        is_carrier: object.cast::<NativeStage>().is_ok_and(|native| native.get().is_carrier),
+        ..NodeSpec::new(plan.role, plan.ports.len())
     };
+    let node = Node { acks: acknowledges.then(Arc::default), ..Node::new(spec, worker) };
     // The attributes of dead letters are Python objects.
     Ok((node, is_python || plan.on_error.recovery == Recovery::DeadLetter))
 }

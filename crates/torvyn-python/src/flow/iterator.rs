@@ -106,9 +106,7 @@ impl NodeHandle {
     /// Counts the findings of a guard in Python, which calls it inside a turn.
     fn note_findings(&self, matches: u64, exposed_chars: u64) {
         if let Some(flow) = self.flow.upgrade() {
-            let findings = &flow.shared.nodes[self.index].ledger.findings;
-            findings.matches.add(matches);
-            findings.exposed_chars.add(exposed_chars);
+            flow.shared.nodes[self.index].ledger.note_findings(matches, exposed_chars);
         }
     }
 

@@ -52,29 +52,30 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<B
     for counters in shared.nodes.iter() {
         let node = PyDict::new(py);
         let ledger = &counters.ledger;
+        let (matches, exposed_chars) = ledger.findings();
         set_counters!(py, node, {
             "received": counters.received.get(),
             "passed": counters.passed.get(),
-            "filtered": counters.filtered.get(),
-            "failed": counters.failed.get(),
-            "dead_lettered": counters.dead_lettered.get(),
-            "absorbed": counters.absorbed.get(),
+            "filtered": counters.rare.read(|rare| &rare.filtered),
+            "failed": counters.rare.read(|rare| &rare.failed),
+            "dead_lettered": counters.rare.read(|rare| &rare.dead_lettered),
+            "absorbed": counters.rare.read(|rare| &rare.absorbed),
             "unread": counters.unread.get(),
             "emitted": counters.emitted.get(),
-            "ignored": counters.ignored.get(),
-            "errors": counters.errors.get(),
-            "retried": counters.retried.get(),
+            "ignored": counters.rare.read(|rare| &rare.ignored),
+            "errors": counters.rare.read(|rare| &rare.errors),
+            "retried": counters.rare.read(|rare| &rare.retried),
             "sampled_ns": counters.sampled_ns.get(),
             "sampled_calls": counters.sampled_calls.get(),
             "allocations": ledger.allocations.get(),
             "releases": ledger.releases.get(),
             "live_bytes": ledger.live_bytes.get(),
-            "held_bytes": ledger.held_bytes.get(),
+            "held_bytes": ledger.held_bytes(),
             "peak_bytes": ledger.peak_bytes.get(),
-            "peak_held_bytes": ledger.peak_held_bytes.get(),
+            "peak_held_bytes": ledger.peak_held_bytes(),
             "copied_bytes": ledger.copied_bytes(),
-            "matches": ledger.findings.matches.get(),
-            "exposed_chars": ledger.findings.exposed_chars.get(),
+            "matches": matches,
+            "exposed_chars": exposed_chars,
         });
         let copies = PyDict::new(py);
         for reason in CopyReason::ALL {
@@ -87,7 +88,7 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<B
     for counters in shared.edges.iter() {
         let edge = PyDict::new(py);
         set_counters!(py, edge, {
-            "entered": counters.entered.get(),
+            "entered": counters.entered(),
             "taken": counters.taken.get(),
             "dropped": counters.dropped.get(),
             "unread": counters.unread.get(),

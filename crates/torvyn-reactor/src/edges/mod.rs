@@ -23,13 +23,27 @@ pub enum Accepts {
 
 pub struct Edge {
     pub queue: Queue,
-    pub source: Option<u16>,
-    pub target: Option<u16>,
+    pub source: EdgeEnd,
+    pub target: EdgeEnd,
     /// The position of its input among those of its target.
     pub input: u16,
     /// How its stream ended, once no more elements will be sent.
-    pub closed: Option<Box<End>>,
+    pub closed: Option<Arc<End>>,
     pub accepts: Accepts,
+}
+
+/// The node at an end of an edge, or the caller. An `Option` would take twice the space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EdgeEnd(u16);
+
+impl EdgeEnd {
+    pub fn of(node: Option<usize>) -> Self {
+        Self(node.map_or(u16::MAX, |node| node as u16))
+    }
+
+    pub fn node(self) -> Option<usize> {
+        (self.0 != u16::MAX).then_some(usize::from(self.0))
+    }
 }
 
 pub struct Edges {
@@ -50,18 +64,21 @@ impl Edges {
     /// How many elements `node` can certainly emit now.
     #[inline]
     pub fn free_slots(&self, node: &Node) -> usize {
-        if !node.backlog.is_empty() {
+        if node.unfinished.has_backlog() {
             return 0;
         }
         // A router's ports are not known before the call: what does not fit waits in its backlog.
-        if node.role == Role::Router || node.ports.is_empty() {
+        if node.role == Role::Router {
             return usize::MAX;
         }
-        if let [only] = *node.ports[0] {
-            let edge = &self.list[usize::from(only)];
+        if let Some(only) = node.only_output.edge() {
+            let edge = &self.list[only];
             return if edge.is_dead() { usize::MAX } else { edge.queue.free_slots() };
         }
-        let edges = node.ports[0].iter().map(|&edge| &self.list[usize::from(edge)]);
+        if node.spec.ports.is_empty() {
+            return usize::MAX;
+        }
+        let edges = node.spec.ports[0].iter().map(|&edge| &self.list[usize::from(edge)]);
         edges.filter(|edge| !edge.is_dead()).map(|edge| edge.queue.free_slots()).min().unwrap_or(usize::MAX)
     }
 
@@ -70,12 +87,15 @@ impl Edges {
         if node.role == Role::Router {
             return usize::MAX;
         }
-        let edges = node.ports.first().into_iter().flatten().map(|&edge| &self.list[usize::from(edge)]);
+        if node.spec.ports.is_empty() {
+            return usize::MAX;
+        }
+        let edges = node.spec.ports[0].iter().map(|&edge| &self.list[usize::from(edge)]);
         edges.filter(|edge| !edge.is_dead()).map(|edge| edge.queue.free_bytes()).min().unwrap_or(usize::MAX)
     }
 
     pub fn is_pressured(&self, node: &Node) -> bool {
-        node.ports.iter().flatten().any(|&edge| {
+        node.spec.ports.iter().flatten().any(|&edge| {
             let edge = &self.list[usize::from(edge)];
             !edge.is_dead() && edge.queue.is_pressured()
         })
@@ -113,11 +133,14 @@ impl Edges {
     /// Passes the first element of `input` on through port 0 if a plain move suffices. False if it does not.
     #[inline(always)]
     pub fn pass_front(&mut self, node: &Node, index: usize, input: usize) -> bool {
-        let Some([only]) = node.ports.first().map(|edges| &**edges) else { return false };
-        let Ok([from, to]) = self.list.get_disjoint_mut([input, usize::from(*only)]) else {
+        let Some(only) = node.only_output.edge() else { return false };
+        let Ok([from, to]) = self.list.get_disjoint_mut([input, only]) else {
             return false;
         };
-        if to.accepts != Accepts::All || !node.backlog.is_empty() || !from.queue.move_front(&mut to.queue) {
+        if to.accepts != Accepts::All
+            || node.unfinished.has_backlog()
+            || !from.queue.move_front(&mut to.queue)
+        {
             return false;
         }
         let counters = &self.shared.nodes[index];
@@ -129,14 +152,13 @@ impl Edges {
     /// The next input to take an element from, fairly among those that have one.
     #[inline]
     pub fn next_input(&self, node: &mut Node) -> Option<usize> {
-        if let [only] = *node.inputs {
-            let only = usize::from(only);
+        if let Some(only) = node.only_input.edge() {
             return (!self.list[only].queue.is_empty()).then_some(only);
         }
-        let count = node.inputs.len();
+        let count = node.spec.inputs.len();
         for step in 0..count {
             let at = (usize::from(node.cursor) + step) % count;
-            let index = usize::from(node.inputs[at]);
+            let index = usize::from(node.spec.inputs[at]);
             if !self.list[index].queue.is_empty() {
                 node.cursor = ((at + 1) % count) as u16;
                 return Some(index);
@@ -147,7 +169,7 @@ impl Edges {
 
     #[inline]
     pub fn has_input(&self, node: &Node) -> bool {
-        node.inputs.iter().any(|&edge| !self.list[usize::from(edge)].queue.is_empty())
+        node.spec.inputs.iter().any(|&edge| !self.list[usize::from(edge)].queue.is_empty())
     }
 
     /// Publishes this turn's counters.
@@ -158,11 +180,11 @@ impl Edges {
     }
 
     /// How the node's input ended, once all of its inputs have.
-    pub fn input_end(&self, node: &Node) -> Option<&End> {
-        let mut end: Option<&End> = None;
-        for &edge in &node.inputs {
+    pub fn input_end(&self, node: &Node) -> Option<&Arc<End>> {
+        let mut end: Option<&Arc<End>> = None;
+        for &edge in &node.spec.inputs {
             let edge = &self.list[usize::from(edge)];
-            let closed = edge.closed.as_deref()?;
+            let closed = edge.closed.as_ref()?;
             if !edge.queue.is_empty() {
                 return None;
             }
@@ -177,7 +199,7 @@ impl Edges {
 
 #[cold]
 pub fn over_budget(index: usize, node: &Node, used: u64, method: &'static str) -> Failure {
-    let message = format!("{used} bytes in use, {} allowed", node.budget_bytes);
+    let message = format!("{used} bytes in use, {} allowed", node.spec.budget_bytes);
     Failure {
         kind: FailureKind::MemoryExceeded,
         node: Some(index),

@@ -9,11 +9,11 @@ impl Edges {
     /// Passes the first elements of `input`, at most `count`, on through port 0. Returns how many a plain move suffices
     /// for.
     pub fn pass_run(&mut self, node: &Node, index: usize, input: usize, count: usize) -> usize {
-        let Some([only]) = node.ports.first().map(|edges| &**edges) else { return 0 };
+        let Some([only]) = node.spec.ports.first().map(|edges| &**edges) else { return 0 };
         let Ok([from, to]) = self.list.get_disjoint_mut([input, usize::from(*only)]) else {
             return 0;
         };
-        if to.accepts != Accepts::All || !node.backlog.is_empty() {
+        if to.accepts != Accepts::All || node.unfinished.has_backlog() {
             return 0;
         }
         let moved = from.queue.move_run(&mut to.queue, count);
@@ -45,15 +45,15 @@ impl Edges {
 
     /// Sends all outputs of a source through port 0 if nothing is special about them. False: none was sent.
     pub fn send_run(&mut self, node: &mut Node, index: usize, made: &mut Vec<Emission>, now_ns: u64) -> bool {
-        let Some([only]) = node.ports.first().map(|edges| &**edges) else { return false };
+        let Some([only]) = node.spec.ports.first().map(|edges| &**edges) else { return false };
         let edge = &mut self.list[usize::from(*only)];
         let bytes = made.iter().map(|emission| u64::from(emission.len)).sum();
         let counters = &self.shared.nodes[index];
         let is_plain = edge.accepts == Accepts::All
-            && node.backlog.is_empty()
-            && !node.is_carrier
+            && !node.unfinished.has_backlog()
+            && !node.spec.is_carrier
             && !self.tracks
-            && counters.ledger.used_bytes() + bytes <= node.budget_bytes
+            && counters.ledger.used_bytes() + bytes <= node.spec.budget_bytes
             && made.iter().all(|emission| emission.delivery.port() == 0);
         let count = made.len() as u64;
         if !is_plain || !edge.queue.emplace_run(made, index as u16, node.next_sequence, now_ns) {

@@ -13,7 +13,7 @@ impl Edges {
     fn charge(&self, index: usize, node: &Node, len: u32) -> Result<(), Failure> {
         let ledger = &self.shared.nodes[index].ledger;
         ledger.allocate(u64::from(len));
-        if ledger.used_bytes() > node.budget_bytes {
+        if ledger.used_bytes() > node.spec.budget_bytes {
             let used = ledger.used_bytes();
             ledger.release(u64::from(len));
             return Err(over_budget(index, node, used, "emit"));
@@ -32,10 +32,10 @@ impl Edges {
         timestamp_ns: u64,
     ) -> Result<(), Failure> {
         self.charge(index, node, emission.len)?;
-        if let Some([only]) = node.ports.first().map(|edges| &**edges)
-            && node.backlog.is_empty()
+        if let Some(only) = node.only_output.edge()
+            && !node.unfinished.has_backlog()
         {
-            let edge = &mut self.list[usize::from(*only)];
+            let edge = &mut self.list[only];
             if edge.accepts == Accepts::All
                 && edge.queue.emplace(emission, index as u16, sequence, timestamp_ns)
             {
@@ -71,7 +71,7 @@ impl Edges {
         sequence: u64,
         timestamp_ns: u64,
     ) -> Result<(), Failure> {
-        let Some(port) = node.port_ids.iter().position(|id| *id == emission.delivery.port()) else {
+        let Some(port) = node.spec.port_ids.iter().position(|id| *id == emission.delivery.port()) else {
             if let Some(receipt) = emission.payload.receipt() {
                 receipt.abandon();
             }
@@ -93,7 +93,7 @@ impl Edges {
         if !self.list[entry].queue.fits(emission.len as usize) {
             return Ok(Some(emission));
         }
-        let owner = self.list[entry].target.map_or(0, usize::from);
+        let owner = self.list[entry].target.node().unwrap_or(0);
         self.charge(owner, node, emission.len)?;
         let element = Element::made(emission, owner as u16, sequence, now_ns);
         match self.list[entry].queue.offer(element) {
@@ -114,8 +114,8 @@ impl Edges {
         element: Element,
     ) -> Result<(), Failure> {
         let counters = &self.shared.nodes[index];
-        if node.ports[usize::from(port)].is_empty() {
-            counters.ignored.add(1);
+        if node.spec.ports[usize::from(port)].is_empty() {
+            counters.rare.count().ignored.add(1);
             self.release(element);
             return Ok(());
         }
@@ -126,9 +126,9 @@ impl Edges {
     /// The same for elements that do not count as the node's output: dead letters.
     #[inline(always)]
     pub fn send_uncounted(&mut self, node: &mut Node, port: u16, element: Element) -> Result<(), Failure> {
-        if let [edge] = *node.ports[usize::from(port)] {
-            if !node.backlog.is_empty() {
-                node.backlog.push_back((edge, element));
+        if let [edge] = *node.spec.ports[usize::from(port)] {
+            if node.unfinished.has_backlog() {
+                node.unfinished.fill().backlog.push_back((edge, element));
                 return Ok(());
             }
             return self.offer(node, edge, element);
@@ -137,17 +137,17 @@ impl Edges {
     }
 
     fn send_shared(&mut self, node: &mut Node, port: u16, mut element: Element) -> Result<(), Failure> {
-        let edges = node.ports[usize::from(port)].clone();
+        let edges = node.spec.ports[usize::from(port)].clone();
         element.payload = element.payload.into_fanned();
         let mut result = Ok(());
         for &edge in edges.iter() {
             let copy = element.clone();
-            if node.backlog.is_empty() {
+            if !node.unfinished.has_backlog() {
                 // One full queue does not keep the element from the other edges.
                 let offered = self.offer(node, edge, copy);
                 result = result.and(offered);
             } else {
-                node.backlog.push_back((edge, copy));
+                node.unfinished.fill().backlog.push_back((edge, copy));
             }
         }
         self.release(element);
@@ -169,7 +169,7 @@ impl Edges {
         match edge.queue.offer(element) {
             Offer::Taken => Ok(()),
             Offer::Full(element) if !edge.queue.acts_when_full() => {
-                node.backlog.push_front((index, element));
+                node.unfinished.fill().backlog.push_front((index, element));
                 Ok(())
             }
             Offer::Full(element) => Err(self.queue_full(index, element)),
@@ -217,10 +217,12 @@ impl Edges {
 
     /// Moves a node's backlog as far as the queues have capacity. True when it is empty.
     pub fn drain_backlog(&mut self, node: &mut Node) -> Result<bool, Failure> {
-        while let Some((edge, element)) = node.backlog.pop_front() {
-            let waiting = node.backlog.len();
+        while let Some((edge, element)) =
+            node.unfinished.used().and_then(|unfinished| unfinished.backlog.pop_front())
+        {
+            let waiting = node.unfinished.backlog.len();
             self.offer(node, edge, element)?;
-            if node.backlog.len() > waiting {
+            if node.unfinished.backlog.len() > waiting {
                 return Ok(false);
             }
         }

@@ -92,9 +92,11 @@ impl Core {
             queue.drop_lent(gone.len());
         }
         if !begun.is_empty() {
-            self.nodes[index].given_up += begun.len() as u64;
+            self.nodes[index].unfinished.fill().given_up += begun.len() as u64;
             // It may have been out for a retry, which gets no result now.
-            self.nodes[index].retry.take_if(|retry| retry.element.is_none());
+            if let Some(unfinished) = self.nodes[index].unfinished.used() {
+                unfinished.retry.take_if(|retry| retry.element.is_none());
+            }
         }
         gone.into_iter().chain(begun).for_each(|element| self.edges.release(element));
     }
@@ -113,7 +115,7 @@ impl Core {
     /// The queue that the elements in flight came from.
     fn lender(&mut self, index: usize) -> Option<&mut Queue> {
         let lender = usize::from(self.offload(index)?.lender);
-        let edge = *self.nodes[index].inputs.get(lender)?;
+        let edge = *self.nodes[index].spec.inputs.get(lender)?;
         Some(&mut self.edges.list[usize::from(edge)].queue)
     }
 
@@ -140,11 +142,11 @@ impl Core {
             let to = if edge.is_dead() { Accepts::Nothing } else { accepts };
             std::mem::replace(&mut edge.accepts, to)
         };
-        self.nodes[index].ports.iter().flatten().map(set).collect()
+        self.nodes[index].spec.ports.iter().flatten().map(set).collect()
     }
 
     pub(crate) fn restore_accepts(&mut self, index: usize, before: &[Accepts]) {
-        for (&edge, &accepts) in self.nodes[index].ports.iter().flatten().zip(before) {
+        for (&edge, &accepts) in self.nodes[index].spec.ports.iter().flatten().zip(before) {
             self.edges.list[usize::from(edge)].accepts = accepts;
         }
     }
@@ -174,7 +176,7 @@ impl Core {
             self.empty_hands(index);
             let Some(state) = self.offload(index) else { continue };
             let left = std::mem::take(&mut state.left);
-            self.nodes[index].given_up += left.len() as u64;
+            self.nodes[index].unfinished.fill().given_up += left.len() as u64;
             left.into_iter().for_each(|element| self.edges.release_unread(element));
         }
         self.publish();

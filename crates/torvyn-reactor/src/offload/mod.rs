@@ -83,6 +83,12 @@ impl Offload {
         self.in_batches.load(Ordering::Relaxed)
     }
 
+    /// The size of the queues between the reactor and the worker.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        let exchange = self.lock();
+        exchange.tasks.capacity() * size_of::<Task>() + exchange.results.capacity() * size_of::<TaskResult>()
+    }
+
     // Called by the reactor.
 
     pub(crate) fn hand_over(&self, tasks: impl IntoIterator<Item = Task>, credit: Option<Credit>) {

@@ -5,6 +5,7 @@ use torvyn_stream::{Foreign, StageError, Step};
 use crate::blueprint::{Recovery, Role};
 use crate::core::Core;
 use crate::edges::Accepts;
+use crate::ends;
 use crate::node::{OffloadState, Phase, Stamp, Worker};
 use crate::offload::{Credit, Task, TaskResult};
 use crate::shared_state::Failure;
@@ -31,7 +32,7 @@ impl Core {
             self.stop_own_sources();
         }
         let node = &self.nodes[index];
-        let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
+        let waits = node.unfinished.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
         if node.is_held || self.is_held_for_checkpoint(index) {
             self.grant_credit(index, 0);
         } else if node.phase == Phase::Running && !waits {
@@ -93,7 +94,7 @@ impl Core {
             if self.nodes[index].phase == Phase::Finished || self.edges.free_slots(&self.nodes[index]) == 0 {
                 break;
             }
-            if self.nodes[index].retry.is_none() && !self.nodes[index].answers.is_empty() {
+            if !self.nodes[index].unfinished.has_retry() && self.nodes[index].unfinished.has_answers() {
                 self.conclude_answer(index)?;
                 done += 1;
                 continue;
@@ -113,7 +114,7 @@ impl Core {
                 return Err(failure);
             }
             if is_last {
-                let end = end.or_else(|| self.nodes[index].end.take().map(|end| *end));
+                let end = end.map(ends::shared).or_else(|| self.nodes[index].end.take());
                 self.finish_when_empty(index, end);
             }
         }
@@ -131,8 +132,9 @@ impl Core {
         // Outputs before the result do not end the attempt.
         let is_answer = finished.consumed || finished.last || is_source;
         // A retry that still has its element belongs to an earlier result of the same call.
-        let is_waiting = self.nodes[index].retry.as_ref().is_some_and(|retry| retry.element.is_some());
-        let retry = if is_answer && !is_waiting { self.nodes[index].retry.take() } else { None };
+        let is_waiting =
+            self.nodes[index].unfinished.retry.as_ref().is_some_and(|retry| retry.element.is_some());
+        let retry = if is_answer && !is_waiting { self.nodes[index].unfinished.take_retry() } else { None };
         let attempt = if is_waiting { u32::MAX } else { retry.map_or(0, |retry| retry.attempt) };
         if is_source {
             self.pulled += finished.made.len() as u64;
@@ -156,7 +158,7 @@ impl Core {
             // The worker waits and starts nothing more.
             return concluded;
         }
-        let is_retried = self.nodes[index].retry.is_some();
+        let is_retried = self.nodes[index].unfinished.has_retry();
         if has_failed && let Some(state) = self.offload(index) {
             // Elements after one that is retried are given to the worker again together with it.
             let rest = state.in_flight.iter().filter(|_| !is_retried);
@@ -183,11 +185,8 @@ impl Core {
         let node = &mut self.nodes[index];
         let Worker::Offloaded(state) = &node.worker else { return };
         if let Some(element) = state.in_flight.front() {
-            node.stamp = Stamp {
-                sequence: element.sequence,
-                timestamp_ns: element.timestamp_ns,
-                attributes: element.companion.as_ref().and_then(Foreign::inherit),
-            };
+            node.stamp = Stamp { sequence: element.sequence, timestamp_ns: element.timestamp_ns };
+            node.unfinished.set_attributes(element.companion.as_ref().and_then(Foreign::inherit));
         }
     }
 
@@ -201,7 +200,7 @@ impl Core {
         // A completion has no element to skip, and a stage that ends before its input cannot continue with the next.
         let is_early = self.offload(index).is_some_and(|state| !state.closing);
         if method == "complete" || (is_early && outcome.is_err()) {
-            self.nodes[index].recovery = Recovery::FailFast;
+            self.nodes[index].respecify(|spec| spec.recovery = Recovery::FailFast);
         }
         let concluded = self.conclude(index, None, outcome, u32::MAX);
         concluded.map_err(|failure| Failure { method, ..failure })
@@ -214,8 +213,8 @@ impl Core {
             return 0;
         }
         let now_ns = self.now_ns;
-        let (retries, is_behind) = (node.retries, !node.answers.is_empty());
-        if let Some(retry) = &node.retry {
+        let (retries, is_behind) = (node.spec.retries, node.unfinished.has_answers());
+        if let Some(retry) = &node.unfinished.retry {
             if retry.at_ns > now_ns || retry.element.is_none() {
                 return 0;
             }
@@ -241,7 +240,8 @@ impl Core {
     }
 
     fn hand_retry(&mut self, index: usize) -> usize {
-        let element = self.nodes[index].retry.as_mut().and_then(|retry| retry.element.take());
+        let retry = self.nodes[index].unfinished.used().and_then(|unfinished| unfinished.retry.as_mut());
+        let element = retry.and_then(|retry| retry.element.take());
         let (Some(element), Some(state)) = (element, self.offload(index)) else { return 0 };
         state.in_flight.push_front(element);
         // It was counted as received before its first attempt.
@@ -255,7 +255,7 @@ impl Core {
     fn fill_hand(&mut self, index: usize, most: usize) -> usize {
         let node = &mut self.nodes[index];
         let Some(edge) = self.edges.next_input(node) else { return 0 };
-        let lender = node.inputs.iter().position(|&input| usize::from(input) == edge).unwrap_or(0);
+        let lender = node.spec.inputs.iter().position(|&input| usize::from(input) == edge).unwrap_or(0);
         let queue = &mut self.edges.list[edge].queue;
         let batch: Vec<_> = std::iter::from_fn(|| queue.pop()).take(most).collect();
         let taken = batch.len();

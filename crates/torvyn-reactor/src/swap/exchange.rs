@@ -68,7 +68,7 @@ impl Core {
             return Stand::Busy("elements that it has sent are not settled");
         }
         match &node.worker {
-            Worker::Inline(_) if node.more || node.current.is_some() => {
+            Worker::Inline(_) if node.more || node.unfinished.current.is_some() => {
                 Stand::Busy("it still emits the outputs of an element")
             }
             Worker::Inline(stage) if stage.held_bytes() > 0 && !swap.moves_state && !swap.discards_state => {
@@ -78,7 +78,7 @@ impl Core {
             Worker::Offloaded(state) if state.closing => Stand::Ended,
             Worker::Offloaded(state) => {
                 let has_elements = !state.in_flight.is_empty() && !swap.is_return;
-                let has_answers = !state.results.is_empty() || !node.answers.is_empty();
+                let has_answers = !state.results.is_empty() || node.unfinished.has_answers();
                 if has_elements || has_answers || state.exchange.has_acknowledgements() || !(swap.is_idle)() {
                     Stand::Busy("a call has not returned")
                 } else {
@@ -98,7 +98,7 @@ impl Core {
     /// The old stage goes on.
     fn refuse(&mut self, swap: Swap, refusal: Refusal) {
         let now_ns = self.now_ns;
-        if let Some(retry) = &mut self.nodes[swap.node].retry {
+        if let Some(retry) = self.nodes[swap.node].unfinished.retry_mut() {
             retry.at_ns = if retry.at_ns == NEVER_NS { now_ns } else { retry.at_ns };
         }
         self.hold_input(swap.node, false);
@@ -125,7 +125,11 @@ impl Core {
         };
         let (until_ns, received) =
             (self.now_ns.saturating_add(swap.trial_ns), self.edges.shared.nodes[index].received.get());
-        self.nodes[index].trial = back.map(|back| Box::new(Trial { until_ns, errors: 0, received, back }));
+        let node = &mut self.nodes[index];
+        node.unfinished.take_trial();
+        if let Some(back) = back {
+            node.unfinished.fill().trial = Some(Box::new(Trial { until_ns, errors: 0, received, back }));
+        }
         self.look_for_more();
     }
 
@@ -149,17 +153,16 @@ impl Core {
     fn put_in_place(&mut self, index: usize, new: Replacement, keeps_hold: bool) -> Replacement {
         let now_ns = self.now_ns;
         let node = &mut self.nodes[index];
-        let mut old = Replacement {
-            worker: std::mem::replace(&mut node.worker, new.worker),
-            recovery: std::mem::replace(&mut node.recovery, new.recovery),
-            retries: std::mem::replace(&mut node.retries, new.retries),
-            backoff: std::mem::replace(&mut node.backoff, new.backoff),
-            budget_bytes: std::mem::replace(&mut node.budget_bytes, new.budget_bytes),
-        };
+        let worker = std::mem::replace(&mut node.worker, new.worker);
+        let mut old = node.replacement(worker);
+        node.respecify(|spec| {
+            (spec.recovery, spec.retries) = (new.recovery, new.retries);
+            (spec.backoff, spec.budget_bytes) = (new.backoff, new.budget_bytes);
+        });
         node.take_over(&mut old.worker);
         if node.role == Role::Source {
-            node.retry = None;
-        } else if let Some(retry) = &mut node.retry {
+            node.unfinished.take_retry();
+        } else if let Some(retry) = node.unfinished.retry_mut() {
             retry.at_ns = if keeps_hold { NEVER_NS } else { now_ns };
         }
         self.hold_input(index, keeps_hold);
@@ -178,19 +181,21 @@ impl Core {
     ) -> Option<(Option<Element>, StageError)> {
         let received = self.edges.shared.nodes[index].received.get();
         let node = &mut self.nodes[index];
-        let is_retried = error.may_be_retried() && attempt < node.retries;
-        let ends_the_flow = !is_retried && (error.stops_the_flow() || node.recovery == Recovery::FailFast);
+        let is_retried = error.may_be_retried() && attempt < node.spec.retries;
+        let ends_the_flow =
+            !is_retried && (error.stops_the_flow() || node.spec.recovery == Recovery::FailFast);
         let can_return = element.is_some() || node.role == Role::Source;
-        let trial = node.trial.take_if(|trial| {
+        let ends = |trial: &mut Box<Trial>| {
             self.swap.is_none()
                 && can_return
                 && error.kind != ErrorKind::Interrupted
                 && trial.until_ns > self.now_ns
                 && trial.count_error(received, ends_the_flow)
-        });
+        };
+        let trial = node.unfinished.used().and_then(|unfinished| unfinished.trial.take_if(ends));
         let Some(trial) = trial else { return Some((element, error)) };
         // Not before the old stage is back.
-        node.retry = Some(Box::new(Retry { element, attempt: 0, at_ns: NEVER_NS }));
+        node.unfinished.fill().retry = Some(Box::new(Retry { element, attempt: 0, at_ns: NEVER_NS }));
         let mut back = trial.back;
         back.held_ns = Some(self.now_ns);
         back.failure = Some(error);
@@ -206,5 +211,5 @@ fn unprepared() -> StageError {
 
 /// Whether its stage is called for each element and nothing is tracked.
 pub(crate) fn is_plain(node: &Node, tracks: bool) -> bool {
-    !node.takes_batches && !node.tells_input && !tracks && !node.is_held
+    !node.takes_batches && !node.spec.tells_input && !tracks && !node.is_held
 }

@@ -6,7 +6,7 @@ use torvyn_stream::Queue;
 
 use crate::blueprint::EdgeSpec;
 use crate::core::Core;
-use crate::edges::{Accepts, Edge};
+use crate::edges::{Accepts, Edge, EdgeEnd};
 use crate::native_stages::Null;
 use crate::node::{Node, Phase, Worker};
 use crate::shared_state::State;
@@ -118,7 +118,7 @@ impl Core {
             return Some("elements that it has sent are not settled");
         }
         match &node.worker {
-            _ if node.is_busy() || node.current.is_some() || !node.held.is_empty() => {
+            _ if node.is_busy() || node.unfinished.current.is_some() || node.unfinished.holds_elements() => {
                 Some("a call has not returned")
             }
             Worker::Inline(stage) if stage.held_bytes() > 0 && !saved.contains(&index) => {
@@ -139,8 +139,8 @@ impl Core {
         self.edges.list.extend(new_edges.map(|edge| make_edge(&edge.spec)));
         for NumberedEdge { number, spec } in &change.edges {
             let edge = &mut self.edges.list[usize::from(*number)];
-            edge.source = spec.source.map(|(node, _)| node as u16);
-            edge.target = spec.target.map(|node| node as u16);
+            edge.source = EdgeEnd::of(spec.source.map(|(node, _)| node));
+            edge.target = EdgeEnd::of(spec.target);
             edge.input = spec.input;
         }
         shared.grow(&change.joining, self.edges.list.len() - old_edges);
@@ -177,10 +177,11 @@ impl Core {
         self.edges.shared.nodes[index].ledger.hold(0);
         let node = &mut self.nodes[index];
         node.phase = Phase::Finished;
-        (node.acks, node.trial, node.retry) = (None, None, None);
-        node.inputs = Box::default();
-        node.ports.iter_mut().for_each(|edges| *edges = Box::default());
-        (node.takes_batches, node.pulls_many, node.watches_inputs) = (false, false, false);
+        node.acks = None;
+        node.unfinished.take_trial();
+        node.unfinished.take_retry();
+        node.connect(index, std::iter::empty());
+        (node.takes_batches, node.pulls_many) = (false, false);
         let worker = std::mem::replace(&mut node.worker, Worker::Inline(Box::new(Null)));
         node.replacement(worker)
     }
@@ -200,8 +201,8 @@ impl Core {
 pub(crate) fn make_edge(spec: &EdgeSpec) -> Edge {
     Edge {
         queue: Queue::new(spec.depth, spec.bytes, spec.policy, spec.low_watermark),
-        source: spec.source.map(|(node, _)| node as u16),
-        target: spec.target.map(|node| node as u16),
+        source: EdgeEnd::of(spec.source.map(|(node, _)| node)),
+        target: EdgeEnd::of(spec.target),
         input: spec.input,
         closed: None,
         accepts: Accepts::All,

@@ -9,10 +9,11 @@ use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::flow::Flow;
 use crate::node::{Node, Worker};
+use crate::node_spec::NodeSpec;
 use crate::shared_state::SharedState;
 
 pub fn node(role: Role, stage: impl Stage + 'static, ports: usize) -> Node {
-    Node::new(role, Worker::Inline(Box::new(stage)), ports)
+    Node::new(NodeSpec::new(role, ports), Worker::Inline(Box::new(stage)))
 }
 
 /// From the only port of a node to another node.

@@ -27,7 +27,7 @@ pub(super) fn send_tracked(
     receipt: Option<Receipt>,
     now_ns: u64,
 ) -> Result<(), Failure> {
-    if node.ports.is_empty() {
+    if node.spec.ports.is_empty() {
         return Ok(());
     }
     let receipt = receipt.or_else(|| node.acks.as_ref().and_then(AckLog::issue));
@@ -54,11 +54,11 @@ impl Core {
         match node.role {
             Role::Source | Role::Sink => None,
             Role::Aggregator | Role::Filter => {
-                let current = node.current.as_ref().and_then(Element::receipt);
+                let current = node.unfinished.current.as_deref().and_then(Element::receipt);
                 if let Some((element, receipt)) =
                     element.and_then(|element| Some((element, element.receipt()?)))
                 {
-                    node.absorbed.push(receipt, element.len);
+                    node.unfinished.fill().absorbed.get_or_insert_default().push(receipt, element.len);
                 }
                 let absorbed = self.take_absorbed(index);
                 // The outputs of a generator are made before its element is absorbed.
@@ -69,7 +69,7 @@ impl Core {
                     Worker::Offloaded(state) => state.in_flight.front(),
                     Worker::Inline(_) => None,
                 };
-                element.or(node.current.as_ref()).or(in_flight)?.receipt()
+                element.or(node.unfinished.current.as_deref()).or(in_flight)?.receipt()
             }
         }
     }
@@ -77,9 +77,8 @@ impl Core {
     /// The receipt for what a node has just emitted, if it has emitted something.
     fn take_absorbed(&mut self, index: usize) -> Option<Receipt> {
         let node = &mut self.nodes[index];
-        if node.absorbed.is_empty() {
-            return None;
-        }
+        let absorbed =
+            node.unfinished.used()?.absorbed.as_deref_mut().filter(|absorbed| !absorbed.is_empty())?;
         let (known, held_bytes) = match &node.worker {
             Worker::Inline(stage) => (stage.held_elements(), stage.held_bytes()),
             Worker::Offloaded(state) => (state.held_elements, 0),
@@ -88,14 +87,14 @@ impl Core {
         if !has_output {
             // Without an output, an aggregator that does not count its elements still has all of them.
             if known.is_some() || (node.role == Role::Filter && held_bytes == 0) {
-                node.absorbed.forget(known.unwrap_or(0));
+                absorbed.forget(known.unwrap_or(0));
             }
             return None;
         }
         // Text that a native stage still buffers belongs to its newest elements. The text of the oldest of them may be
         // in the output and in the buffer.
-        let kept = known.unwrap_or_else(|| node.absorbed.newest_with(held_bytes));
-        node.absorbed.take(kept)
+        let kept = known.unwrap_or_else(|| absorbed.newest_with(held_bytes));
+        absorbed.take(kept)
     }
 
     /// Keeps the receipt of an element that an aggregator or a guard took without an output.
@@ -106,14 +105,15 @@ impl Core {
         let Some(element) = self.edges.list[input].queue.front_mut() else { return };
         if let Some(receipt) = element.receipt() {
             let len = element.len;
-            self.nodes[index].absorbed.push(receipt, len);
+            self.nodes[index].unfinished.fill().absorbed.get_or_insert_default().push(receipt, len);
         }
         self.take_absorbed(index);
     }
 
     /// Settles or abandons what a node still had inside when it ended.
     pub(crate) fn drop_absorbed(&mut self, index: usize, is_settled: bool) {
-        let absorbed = self.nodes[index].absorbed.take_all();
+        let Some(unfinished) = self.nodes[index].unfinished.used() else { return };
+        let absorbed = unfinished.absorbed.take().map_or_else(Vec::new, |mut absorbed| absorbed.take_all());
         if !is_settled {
             absorbed.iter().for_each(Receipt::abandon);
         }
@@ -144,7 +144,7 @@ impl Core {
         let node = &mut self.nodes[index];
         let settled = node.acks.as_ref().map_or(0, |acks| acks.take_settled());
         match &mut node.worker {
-            Worker::Inline(stage) if node.is_carrier => {
+            Worker::Inline(stage) if node.spec.is_carrier => {
                 stage.acknowledge(settled);
                 0
             }

@@ -6,6 +6,7 @@ use std::vec::Drain;
 use torvyn_stream::{Answers, Call, Emission, Settled};
 
 use crate::blueprint::Role;
+use crate::buffers;
 use crate::core::Core;
 use crate::edges::Accepts;
 use crate::node::{Answer, Phase, Worker};
@@ -30,19 +31,21 @@ impl Core {
         let Worker::Inline(stage) = &mut node.worker else { return Ok(None) };
         let queue = &mut self.edges.list[input].queue;
         let count = queue.len().min(room).min(stage.batch_limit()).min(MAX_CALL);
-        if node.singles > 0 || count < 2 {
-            node.singles = node.singles.saturating_sub(1);
+        if node.unfinished.singles > 0 || count < 2 {
+            if let Some(unfinished) = node.unfinished.used() {
+                unfinished.singles = unfinished.singles.saturating_sub(1);
+            }
             return Ok(None);
         }
         let counters = &self.edges.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
         let started_ns = if self.timed { self.clock.now_ns() } else { 0 };
-        let outcome = stage.accept_batch(queue.front_batch(count), call, &mut self.answers);
+        let mut answers = buffers::answers();
+        let outcome = stage.accept_batch(queue.front_batch(count), call, &mut answers);
         if let Err(error) = outcome {
-            self.answers.clear();
             if !error.stops_the_flow() {
                 // Single calls tell which element is at fault.
-                node.singles = count - 1;
+                node.unfinished.fill().singles = count - 1;
                 return Ok(None);
             }
             counters.received.add(1);
@@ -50,13 +53,11 @@ impl Core {
             return self.conclude(index, element, Err(error), LAST).map(|()| Some(1));
         }
         if self.timed {
-            self.record_batch(index, input, count, started_ns);
+            self.record_batch(index, input, &answers, started_ns);
         }
-        let mut answers = std::mem::take(&mut self.answers);
         let settled = answers.settled.len();
         let concluded = self.conclude_batch(index, input, &mut answers);
-        answers.clear();
-        self.answers = answers;
+        buffers::return_answers(answers);
         concluded.map(|()| Some(settled))
     }
 
@@ -83,7 +84,7 @@ impl Core {
             if node.phase != Phase::Running {
                 return Ok(());
             }
-            if node.retry.is_some() {
+            if node.unfinished.has_retry() {
                 self.set_aside(index, input, settled, made);
                 return Ok(());
             }
@@ -95,7 +96,7 @@ impl Core {
     /// needs a look of its own.
     fn conclude_run(&mut self, index: usize, input: usize, settled: &[Settled]) -> usize {
         let node = &mut self.nodes[index];
-        let Some(first) = settled.first().filter(|_| node.held.is_empty()) else { return 0 };
+        let Some(first) = settled.first().filter(|_| !node.unfinished.holds_elements()) else { return 0 };
         let is_same = |next: &&Settled| match (first, next) {
             (Settled::Done(made), Settled::Done(other)) => made + other == 0,
             (Settled::Forward, Settled::Forward) | (Settled::Drop, Settled::Drop) => true,
@@ -111,7 +112,7 @@ impl Core {
                 self.edges.shared.nodes[index].received.add(passed as u64);
                 return passed;
             }
-            Settled::Drop => counters.filtered.add(count as u64),
+            Settled::Drop => counters.rare.count().filtered.add(count as u64),
             Settled::Done(_) if !self.edges.tracks => {
                 let batch = self.edges.list[input].queue.front_batch(count);
                 if let Some(last) = batch.second.last().or(batch.first.last()) {
@@ -146,16 +147,18 @@ impl Core {
                 {
                     note_stamp(node, element, false);
                 }
-                if node.held.is_empty() && self.edges.pass_front(&self.nodes[index], index, input) {
+                if !node.unfinished.holds_elements()
+                    && self.edges.pass_front(&self.nodes[index], index, input)
+                {
                     return Ok(());
                 }
             }
-            Settled::Drop if node.held.is_empty() => {
-                self.edges.shared.nodes[index].filtered.add(1);
+            Settled::Drop if !node.unfinished.holds_elements() => {
+                self.edges.shared.nodes[index].rare.count().filtered.add(1);
                 self.edges.release_front(input);
                 return Ok(());
             }
-            Settled::Done(0) if node.held.is_empty() => {
+            Settled::Done(0) if !node.unfinished.holds_elements() => {
                 if let Some(element) = queue.front_mut() {
                     note_stamp(node, element, true);
                 }
@@ -186,7 +189,11 @@ impl Core {
             let made = made.by_ref().take(next.made()).collect();
             let Some(element) = queue.pop() else { return };
             self.edges.shared.nodes[index].received.add(1);
-            self.nodes[index].answers.push_back(Answer { element, made, outcome: next.outcome() });
+            self.nodes[index].unfinished.fill().answers.push_back(Answer {
+                element,
+                made,
+                outcome: next.outcome(),
+            });
         }
     }
 
@@ -196,7 +203,7 @@ impl Core {
             let is_followed = finished.followed;
             let Some(element) = self.take_front(index) else { return };
             let answer = Answer { element, made: finished.made, outcome: finished.outcome };
-            self.nodes[index].answers.push_back(answer);
+            self.nodes[index].unfinished.fill().answers.push_back(answer);
             if !is_followed {
                 return;
             }
@@ -205,17 +212,21 @@ impl Core {
 
     /// Concludes the first element that was set aside.
     pub(crate) fn conclude_answer(&mut self, index: usize) -> Result<(), Failure> {
-        let Some(answer) = self.nodes[index].answers.pop_front() else { return Ok(()) };
+        let answer =
+            self.nodes[index].unfinished.used().and_then(|unfinished| unfinished.answers.pop_front());
+        let Some(answer) = answer else { return Ok(()) };
         self.outbox.made.extend(answer.made);
         self.conclude(index, Some(answer.element), answer.outcome, 0)
     }
 
     /// Concludes all elements that were set aside, when nothing waits for a retry any more.
     pub(crate) fn settle_answers(&mut self, index: usize, accepts: Accepts) -> Result<(), Failure> {
-        let answers = std::mem::take(&mut self.nodes[index].answers);
-        if answers.is_empty() {
+        let Some(unfinished) =
+            self.nodes[index].unfinished.used().filter(|unfinished| !unfinished.answers.is_empty())
+        else {
             return Ok(());
-        }
+        };
+        let answers = std::mem::take(&mut unfinished.answers);
         let before = self.set_accepts(index, accepts);
         let mut result = Ok(());
         for answer in answers {
@@ -228,7 +239,8 @@ impl Core {
     }
 
     /// Every element gets its share of the call's time.
-    fn record_batch(&mut self, index: usize, input: usize, count: usize, started_ns: u64) {
+    fn record_batch(&mut self, index: usize, input: usize, answers: &Answers, started_ns: u64) {
+        let count = answers.settled.len();
         let nanos = self.clock.now_ns().saturating_sub(started_ns);
         let counters = &self.edges.shared.nodes[index];
         counters.sampled_ns.add(nanos);
@@ -236,7 +248,7 @@ impl Core {
         let Some(tracer) = &mut self.tracer else { return };
         let share = nanos / count as u64;
         let batch = self.edges.list[input].queue.front_batch(count);
-        for (at, (element, settled)) in (0..).zip(batch.iter().zip(&self.answers.settled)) {
+        for (at, (element, settled)) in (0..).zip(batch.iter().zip(&answers.settled)) {
             tracer.record(Event {
                 node: index as u16,
                 outcome: CallOutcome::from(settled),

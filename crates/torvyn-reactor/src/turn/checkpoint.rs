@@ -74,7 +74,7 @@ impl Core {
                 (_, Role::Source) => false,
                 _ => self.edges.has_input(node),
             };
-            let is_idle = !node.is_busy() && node.held.is_empty() && !has_input;
+            let is_idle = !node.is_busy() && !node.unfinished.holds_elements() && !has_input;
             of != segment || node.phase == Phase::Finished || is_idle
         })
     }

@@ -1,10 +1,13 @@
 //! How streams and flows end: in order, drained, interrupted, cancelled or failed. Every element is accounted for.
 
+use std::sync::Arc;
+
 use torvyn_stream::{End, ErrorKind, StageError, Step};
 
 use crate::blueprint::Role;
 use crate::core::Core;
 use crate::edges::Accepts;
+use crate::ends;
 use crate::node::{Node, Phase, Worker};
 use crate::offload::Task;
 use crate::shared_state::{Failure, FailureKind, State};
@@ -17,7 +20,7 @@ impl Core {
 
     /// The sources end that are not the end of an edge: what has left the process still comes back.
     pub(crate) fn stop_own_sources(&mut self) {
-        self.stop_sources_that(|node| !node.is_carrier);
+        self.stop_sources_that(|node| !node.spec.is_carrier);
     }
 
     fn stop_sources_that(&mut self, ends: impl Fn(&Node) -> bool) {
@@ -32,35 +35,35 @@ impl Core {
         }
         if let Some(entry) = self.entry {
             let edge = &mut self.edges.list[usize::from(entry)];
-            edge.closed.get_or_insert_with(|| Box::new(End::because("stop")));
+            edge.closed.get_or_insert_with(|| ends::because("stop"));
         }
     }
 
     /// What a source has made and could not send yet still leaves; then it is finished.
     fn stop_source(&mut self, index: usize) {
         let node = &mut self.nodes[index];
-        node.retry = None;
+        node.unfinished.take_retry();
         if let Worker::Offloaded(state) = &mut node.worker {
             state.exchange.stop_after(&mut state.results);
         }
         if node.is_busy() {
             node.phase = Phase::Flushing;
-            node.end = Some(Box::new(End::because("stop")));
+            node.end = Some(ends::because("stop"));
         } else {
-            self.finish_node(index, End::because("stop"));
+            self.finish_node(index, ends::because("stop"));
         }
     }
 
     /// The caller will feed no more, and says how the stream ended.
     pub(crate) fn close_entry(&mut self, end: End) {
         if let Some(entry) = self.entry {
-            self.edges.list[usize::from(entry)].closed = Some(Box::new(end));
+            self.edges.list[usize::from(entry)].closed = Some(ends::shared(end));
         }
     }
 
     /// Deadlines of the flow. True when they ended it.
     pub(crate) fn check_time(&mut self) -> Result<bool, Failure> {
-        if self.deadline_ns.is_some_and(|deadline| deadline <= self.now_ns) {
+        if self.deadline_ns <= self.now_ns {
             return Err(Failure {
                 kind: FailureKind::DeadlineExceeded,
                 node: None,
@@ -70,7 +73,7 @@ impl Core {
                 error: StageError::new(ErrorKind::DeadlineExceeded, "the flow's deadline has passed"),
             });
         }
-        if self.drain_until.is_some_and(|until| until <= self.now_ns) {
+        if self.drain_until_ns <= self.now_ns {
             self.give_up();
             return Ok(true);
         }
@@ -85,7 +88,7 @@ impl Core {
         }
         if node.phase == Phase::Flushing {
             let end = self.nodes[index].end.take();
-            return self.close_node(index, end.map_or_else(|| End::because("stop"), |end| *end));
+            return self.close_node(index, end.unwrap_or_else(|| ends::because("stop")));
         }
         let Some(end) = self.edges.input_end(node).cloned() else { return Ok(false) };
         let sink = node.role == Role::Sink;
@@ -95,13 +98,14 @@ impl Core {
             return Ok(true);
         }
         if let Worker::Offloaded(_) = node.worker {
-            let task = if sink { Task::Complete(end.clone()) } else { Task::Flush(end.clone()) };
-            self.nodes[index].end.get_or_insert_with(|| Box::new(end));
+            let told = End::clone(&end);
+            let task = if sink { Task::Complete(told) } else { Task::Flush(told) };
+            self.nodes[index].end.get_or_insert(end);
             return Ok(self.ask_to_close(index, task));
         }
         self.let_held_go(index)?;
         self.nodes[index].phase = Phase::Flushing;
-        self.nodes[index].end = Some(Box::new(end));
+        self.nodes[index].end = Some(end);
         if self.nodes[index].role != Role::Sink {
             self.call(index, Step::Done)?;
         }
@@ -111,13 +115,13 @@ impl Core {
         Ok(true)
     }
 
-    fn close_node(&mut self, index: usize, end: End) -> Result<bool, Failure> {
+    fn close_node(&mut self, index: usize, end: Arc<End>) -> Result<bool, Failure> {
         let node = &mut self.nodes[index];
         if let (Role::Sink, Worker::Inline(stage)) = (node.role, &mut node.worker)
             && !self.failing
             && let Err(error) = stage.complete(&end)
         {
-            self.edges.shared.nodes[index].errors.add(1);
+            self.edges.shared.nodes[index].rare.count().errors.add(1);
             return Err(Failure {
                 kind: FailureKind::Component,
                 node: Some(index),
@@ -132,46 +136,46 @@ impl Core {
     }
 
     /// An offloaded stage has said its last word; its node closes when what it made has left.
-    pub(crate) fn finish_when_empty(&mut self, index: usize, end: Option<End>) {
-        let end = end.unwrap_or_else(|| End::because("stop"));
-        if self.let_held_go(index).is_ok() && self.nodes[index].backlog.is_empty() {
+    pub(crate) fn finish_when_empty(&mut self, index: usize, end: Option<Arc<End>>) {
+        let end = end.unwrap_or_else(|| ends::because("stop"));
+        if self.let_held_go(index).is_ok() && !self.nodes[index].unfinished.has_backlog() {
             self.finish_node(index, end);
         } else {
             self.nodes[index].phase = Phase::Flushing;
-            self.nodes[index].end = Some(Box::new(end));
+            self.nodes[index].end = Some(end);
         }
     }
 
     /// Nothing more comes from this node: those after it see the end, those before it see that nobody listens.
-    pub(crate) fn finish_node(&mut self, index: usize, end: End) {
+    pub(crate) fn finish_node(&mut self, index: usize, end: Arc<End>) {
         self.nodes[index].phase = Phase::Finished;
         self.close_worker(index);
         let node = &mut self.nodes[index];
-        for &edge in node.ports.iter().flatten() {
+        for &edge in node.spec.ports.iter().flatten() {
             let edge = &mut self.edges.list[usize::from(edge)];
-            edge.closed.get_or_insert_with(|| Box::new(end.clone()));
+            edge.closed.get_or_insert_with(|| end.clone());
         }
         let is_settled = !self.failing && end.finish_reason != "cancelled";
-        node.end = Some(Box::new(end));
+        node.end = Some(end);
         self.empty_hands(index);
         self.drop_absorbed(index, is_settled);
         self.stop_listening(index);
     }
 
     pub(crate) fn stop_listening(&mut self, index: usize) {
-        let inputs = self.nodes[index].inputs.clone();
+        let inputs = self.nodes[index].spec.inputs.clone();
         for &edge in &inputs {
             let at = usize::from(edge);
             self.edges.list[at].accepts = Accepts::Nothing;
             for element in self.edges.list[at].queue.discard() {
                 self.edges.release_unread(element);
             }
-            let Some(source) = self.edges.list[at].source.map(usize::from) else { continue };
+            let Some(source) = self.edges.list[at].source.node() else { continue };
             let edges = &self.edges.list;
             let unheard = |&edge: &u16| edges[usize::from(edge)].is_dead();
             let node = &self.nodes[source];
-            if node.phase != Phase::Finished && node.ports.iter().flatten().all(unheard) {
-                self.finish_node(source, End::because("cancelled"));
+            if node.phase != Phase::Finished && node.spec.ports.iter().flatten().all(unheard) {
+                self.finish_node(source, ends::because("cancelled"));
             }
         }
     }
@@ -180,14 +184,17 @@ impl Core {
         // The component has answered: a failure is counted, and no policy applies.
         let _ = self.settle_answers(index, Accepts::Nothing);
         let node = &mut self.nodes[index];
-        for (edge, element) in std::mem::take(&mut node.backlog) {
-            self.edges.leave_unread(edge, element);
-        }
-        let mut left: Vec<_> = node.held.drain(..).collect();
-        left.extend(node.retry.take().and_then(|retry| retry.element));
-        left.extend(node.current.take());
         node.more = false;
-        node.given_up += left.len() as u64;
+        let mut left = Vec::new();
+        if let Some(unfinished) = node.unfinished.used() {
+            for (edge, element) in std::mem::take(&mut unfinished.backlog) {
+                self.edges.leave_unread(edge, element);
+            }
+            left.extend(unfinished.held.drain(..));
+            left.extend(unfinished.retry.take().and_then(|retry| retry.element));
+            left.extend(unfinished.current.take().map(|current| *current));
+            unfinished.given_up += left.len() as u64;
+        }
         self.edges.shared.nodes[index].ledger.hold(0);
         left.into_iter().for_each(|element| self.edges.release_unread(element));
         self.leave_loan(index);
@@ -215,14 +222,14 @@ impl Core {
         self.outbox.made.clear();
         for index in 0..self.edges.list.len() {
             // What has reached the exit of a flow that failed was delivered: the caller reads it, then the error.
-            if state == State::Failed && self.edges.list[index].target.is_none() {
+            if state == State::Failed && self.edges.list[index].target.node().is_none() {
                 continue;
             }
             for element in self.edges.list[index].queue.discard() {
                 self.edges.release_unread(element);
             }
         }
-        self.conclude_flow(state, end);
+        self.conclude_flow(state, ends::shared(end));
     }
 
     /// Whether all nodes are done; then the flow is.
@@ -234,16 +241,16 @@ impl Core {
             return false;
         }
         let last = self.nodes.iter().filter(|node| node.role == Role::Sink || self.exit.is_some());
-        let ends = last.filter_map(|node| node.end.as_deref());
-        let is_special = |end: &&End| end.finish_reason != "stop" || end.object.is_some();
+        let ends = last.filter_map(|node| node.end.as_ref());
+        let is_special = |end: &&Arc<End>| end.finish_reason != "stop" || end.object.is_some();
         let end = self.exit_end().cloned().or_else(|| {
             let mut ends = ends.clone();
             ends.clone().find(is_special).or_else(|| ends.next()).cloned()
         });
         if self.failing {
-            self.conclude_flow(State::Failed, End::because("error"));
+            self.conclude_flow(State::Failed, ends::because("error"));
         } else {
-            self.conclude_flow(State::Completed, end.unwrap_or_else(|| End::because("stop")));
+            self.conclude_flow(State::Completed, end.unwrap_or_else(|| ends::because("stop")));
         }
         true
     }
@@ -265,7 +272,7 @@ impl Core {
         }
     }
 
-    fn conclude_flow(&mut self, state: State, end: End) {
+    fn conclude_flow(&mut self, state: State, end: Arc<End>) {
         self.edges.shared.outcome().end.get_or_insert(end);
         self.edges.shared.set_state(state);
     }

@@ -3,6 +3,7 @@
 use torvyn_stream::{End, ErrorKind};
 
 use crate::core::Core;
+use crate::ends;
 use crate::node::Phase;
 use crate::shared_state::{Failure, FailureKind, State};
 
@@ -14,10 +15,10 @@ impl Core {
         let in_order = !matches!(failure.kind, FailureKind::DeadlineExceeded | FailureKind::Panic);
         let node = failure.node.or_else(|| {
             let edge = &self.edges.list[failure.edge?];
-            edge.source.map(usize::from)
+            edge.source.node()
         });
         // Later failures are counted; the first one is reported.
-        self.edges.shared.outcome().failure.get_or_insert(failure);
+        self.edges.shared.outcome().failure.get_or_insert_with(|| Box::new(failure));
         if interrupted {
             self.abandon(State::Cancelled, End::because("cancelled"));
             return true;
@@ -38,17 +39,22 @@ impl Core {
     /// to the sinks, within the drain timeout; what waits in front of it stays unread.
     fn fail_in_order(&mut self, index: usize) {
         self.failing = true;
-        self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
+        self.drain_until_ns = self.now_ns.saturating_add(self.drain_timeout_ns);
         self.outbox.made.clear();
         self.outbox.ports.clear();
         if self.nodes[index].phase != Phase::Finished {
             // A full queue that fails has counted what it did not accept.
             let _ = self.let_held_go(index);
             self.close_worker(index);
-            let sent = std::mem::take(&mut self.nodes[index].backlog);
+            let unfinished = self.nodes[index].unfinished.used();
+            let sent = unfinished
+                .map(|unfinished| std::mem::take(&mut unfinished.backlog))
+                .filter(|sent| !sent.is_empty());
             self.empty_hands(index);
-            self.nodes[index].backlog = sent;
-            self.finish_when_empty(index, Some(End::because("error")));
+            if let Some(sent) = sent {
+                self.nodes[index].unfinished.fill().backlog = sent;
+            }
+            self.finish_when_empty(index, Some(ends::because("error")));
             if self.nodes[index].phase != Phase::Finished {
                 self.stop_listening(index);
             }
@@ -60,12 +66,12 @@ impl Core {
     /// filter is at fault.
     fn blame_holder(&self, mut failure: Failure) -> Failure {
         let (FailureKind::MemoryExceeded, Some(maker)) = (failure.kind, failure.node) else { return failure };
-        let budget_bytes = self.nodes[maker].budget_bytes;
+        let budget_bytes = self.nodes[maker].spec.budget_bytes;
         for (index, node) in self.nodes.iter().enumerate() {
-            let of_maker = node.held.iter().filter(|element| element.owner() == maker);
+            let of_maker = node.unfinished.held.iter().filter(|element| element.owner() == maker);
             let held_bytes: u64 = of_maker.map(|element| u64::from(element.len)).sum();
             if index != maker && held_bytes > budget_bytes / 2 {
-                let count = node.held.len();
+                let count = node.unfinished.held.len();
                 failure.node = Some(index);
                 failure.method = "hold";
                 failure.error.message = format!(

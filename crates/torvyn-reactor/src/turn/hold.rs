@@ -19,23 +19,27 @@ impl Core {
         }
         let Worker::Inline(stage) = &node.worker else { return Ok(()) };
         let ledger = &self.edges.shared.nodes[index].ledger;
-        ledger.hold(stage.held_bytes() as u64);
-        within_budget(node, index, ledger.used_bytes())
+        let held_bytes = stage.held_bytes() as u64;
+        if held_bytes == 0 && ledger.held_bytes() == 0 {
+            return Ok(());
+        }
+        ledger.hold(held_bytes);
+        within_budget(node, index, ledger.live_bytes.get() + held_bytes)
     }
 
     pub(super) fn hold(&mut self, index: usize, element: Element) -> Result<(), Failure> {
         let node = &mut self.nodes[index];
         let counters = &self.edges.shared.nodes[index];
-        let before = counters.ledger.held_bytes.get();
+        let before = counters.ledger.held_bytes();
         counters.ledger.hold(before + u64::from(element.len));
         if let Err(failure) = within_budget(node, index, counters.ledger.used_bytes()) {
             counters.ledger.hold(before);
-            counters.failed.add(1);
+            counters.rare.count().failed.add(1);
             let sequence = Some(element.sequence);
             self.edges.release_unread(element);
             return Err(Failure { sequence, ..failure });
         }
-        node.held.push_back(element);
+        node.unfinished.fill().held.push_back(element);
         Ok(())
     }
 
@@ -53,7 +57,7 @@ impl Core {
             self.edges.release(held);
         }
         if emission.len == 0 {
-            self.edges.shared.nodes[index].filtered.add(replaced);
+            self.edges.shared.nodes[index].rare.count().filtered.add(replaced);
             self.edges.release(element);
             return Ok(());
         }
@@ -69,19 +73,24 @@ impl Core {
         let node = &mut self.nodes[index];
         let sent = self.edges.send_made(node, index, &mut emission, sequence, timestamp_ns);
         let counters = &self.edges.shared.nodes[index];
-        if is_over_budget(&sent) { &counters.failed } else { &counters.passed }.add(replaced);
+        let outcome = if is_over_budget(&sent) { &counters.rare.count().failed } else { &counters.passed };
+        outcome.add(replaced);
         sent
     }
 
     pub(super) fn take_held(&mut self, index: usize) -> std::collections::VecDeque<Element> {
-        if !self.nodes[index].held.is_empty() {
+        if self.nodes[index].unfinished.holds_elements() {
             self.edges.shared.nodes[index].ledger.hold(0);
         }
-        std::mem::take(&mut self.nodes[index].held)
+        self.nodes[index]
+            .unfinished
+            .used()
+            .map(|unfinished| std::mem::take(&mut unfinished.held))
+            .unwrap_or_default()
     }
 
     pub(crate) fn let_held_go(&mut self, index: usize) -> Result<(), Failure> {
-        if self.nodes[index].held.is_empty() {
+        if !self.nodes[index].unfinished.holds_elements() {
             return Ok(());
         }
         let mut result = Ok(());
@@ -94,11 +103,11 @@ impl Core {
     }
 
     pub(crate) fn drop_held(&mut self, index: usize) {
-        if self.nodes[index].held.is_empty() {
+        if !self.nodes[index].unfinished.holds_elements() {
             return;
         }
         for element in self.take_held(index) {
-            self.edges.shared.nodes[index].filtered.add(1);
+            self.edges.shared.nodes[index].rare.count().filtered.add(1);
             self.edges.release(element);
         }
     }

@@ -26,7 +26,7 @@ impl Core {
         let mut room = 0;
         loop {
             let node = &mut self.nodes[index];
-            if room == 0 || !node.backlog.is_empty() {
+            if room == 0 || node.unfinished.has_backlog() {
                 room = self.edges.free_slots(node);
             }
             if room == 0 || node.phase == Phase::Finished || node.paused {
@@ -39,14 +39,14 @@ impl Core {
                 self.call(index, Step::More)?;
                 continue;
             }
-            if node.retry.is_some() {
+            if node.unfinished.has_retry() {
                 if !self.try_again(index)? {
                     break;
                 }
                 (done, room) = (done + 1, 0);
                 continue;
             }
-            if !IS_PLAIN && !node.answers.is_empty() {
+            if !IS_PLAIN && node.unfinished.has_answers() {
                 self.conclude_answer(index)?;
                 (done, room) = (done + 1, 0);
                 continue;
@@ -61,7 +61,7 @@ impl Core {
             }
             if !IS_PLAIN
                 && node.takes_batches
-                && !node.tells_input
+                && !node.spec.tells_input
                 && let Some(settled) = self.run_batch(index, input, room)?
             {
                 (done, room) = (done + settled, 0);
@@ -69,7 +69,7 @@ impl Core {
             }
             let node = &mut self.nodes[index];
             let Worker::Inline(stage) = &mut node.worker else { break };
-            if !IS_PLAIN && node.tells_input {
+            if !IS_PLAIN && node.spec.tells_input {
                 stage.set_input(self.edges.list[input].input);
             }
             // The element is processed in place and moves once, to its destination.
@@ -96,7 +96,7 @@ impl Core {
             match outcome {
                 // The fast path for the two results that nearly all calls return.
                 Ok(Step::Forward)
-                    if self.nodes[index].held.is_empty()
+                    if !self.nodes[index].unfinished.holds_elements()
                         && self.edges.pass_front(&self.nodes[index], index, input) => {}
                 Ok(Step::Done) if self.outbox.made.is_empty() => {
                     if let Some(element) = self.edges.list[input].queue.front_mut() {
@@ -121,7 +121,11 @@ impl Core {
     /// Repeats a failed call when its time has come. False: not yet.
     pub(super) fn try_again(&mut self, index: usize) -> Result<bool, Failure> {
         let node = &mut self.nodes[index];
-        let Some(retry) = node.retry.take_if(|retry| retry.at_ns <= self.now_ns) else {
+        let retry = node
+            .unfinished
+            .used()
+            .and_then(|unfinished| unfinished.retry.take_if(|retry| retry.at_ns <= self.now_ns));
+        let Some(retry) = retry else {
             return Ok(false);
         };
         let (Some(mut element), Worker::Inline(stage)) = (retry.element, &mut node.worker) else {
@@ -144,7 +148,7 @@ impl Core {
             _ => (stage.flush(call, &mut self.outbox), true),
         };
         // A generator's element is concluded when the generator ends.
-        let element = self.nodes[index].current.take();
+        let element = self.nodes[index].unfinished.take_current();
         let is_flush = is_flush || (element.is_none() && self.nodes[index].phase == Phase::Flushing);
         let concluded = self.conclude(index, element, outcome, u32::MAX);
         let named = |failure| Failure { method: "flush", ..failure };

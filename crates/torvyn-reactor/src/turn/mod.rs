@@ -17,7 +17,8 @@ pub(crate) mod verdict;
 pub use verdict::method_name;
 
 use crate::blueprint::{Role, Timing};
-use crate::core::{Core, Turn};
+use crate::buffers;
+use crate::core::{Core, NEVER, Turn};
 use crate::node::{Phase, Worker};
 use crate::shared_state::Failure;
 use crate::trace::{CallOutcome, Event};
@@ -48,12 +49,14 @@ impl Core {
         if paced && (self.credit_ns <= 0 || self.credit_elements <= 0) {
             return Turn::Again;
         }
+        self.outbox = buffers::outbox();
         let swept = self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output));
         let turn = swept.unwrap_or_else(|failure| if self.fail(failure) { Turn::Over } else { Turn::Again });
         if self.edges.tracks {
             self.deliver_acknowledgements();
         }
         self.publish();
+        buffers::return_outbox(std::mem::take(&mut self.outbox));
         turn
     }
 
@@ -63,10 +66,8 @@ impl Core {
         for (node, counters) in self.nodes.iter().zip(self.edges.shared.nodes.iter()) {
             counters.unread.set(node.unread());
             // What a node has sent and no queue had capacity for counts as on its way to the edge.
-            for (edge, _) in &node.backlog {
-                let edge = &self.edges.shared.edges[usize::from(*edge)];
-                edge.entered.add(1);
-                edge.unread.add(1);
+            for (edge, _) in &node.unfinished.backlog {
+                self.edges.shared.edges[usize::from(*edge)].unread.add(1);
             }
         }
     }
@@ -100,7 +101,7 @@ impl Core {
                 return Ok(if self.has_output() { Turn::Output } else { Turn::Parked(self.due()) });
             }
             if self.failing {
-                self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
+                self.drain_until_ns = self.now_ns.saturating_add(self.drain_timeout_ns);
             }
             if until_output && self.has_output() {
                 return Ok(Turn::Output);
@@ -138,7 +139,7 @@ impl Core {
         for place in (0..self.places()).rev() {
             let index = self.node_at(place);
             let node = &self.nodes[index];
-            if node.role != Role::Source && (!node.backlog.is_empty() || self.edges.has_input(node)) {
+            if node.role != Role::Source && (node.unfinished.has_backlog() || self.edges.has_input(node)) {
                 self.run(index)?;
             }
         }
@@ -162,10 +163,10 @@ impl Core {
         }
         self.edges.shared.set_running_node(Some(index));
         let mut moved = 0;
-        if !node.backlog.is_empty() {
-            let waiting = node.backlog.len();
+        if node.unfinished.has_backlog() {
+            let waiting = node.unfinished.backlog.len();
             let empty = self.edges.drain_backlog(node)?;
-            moved = waiting - node.backlog.len();
+            moved = waiting - node.unfinished.backlog.len();
             if !empty {
                 self.collect_results(index);
                 return Ok(moved + self.note_stalled(index, moved));
@@ -186,11 +187,11 @@ impl Core {
     #[inline]
     fn note_stalled(&mut self, index: usize, did: usize) -> usize {
         let node = &self.nodes[index];
-        if !node.watches_inputs {
+        if !node.spec.watches_inputs {
             return 0;
         }
         let mut news = 0;
-        for &edge in &node.inputs {
+        for &edge in &node.spec.inputs {
             let queue = &mut self.edges.list[usize::from(edge)].queue;
             let stalled = did == 0 && !queue.is_empty();
             news += usize::from(queue.note_stalled(stalled) && stalled);
@@ -200,6 +201,7 @@ impl Core {
 
     /// The earliest time at which a parked flow has something to do by itself.
     fn due(&self) -> Option<u64> {
+        let time = |at_ns: u64| (at_ns != NEVER).then_some(at_ns);
         let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.phase != Phase::Finished);
         nodes
             .flat_map(|(index, node)| {
@@ -210,10 +212,15 @@ impl Core {
                     }
                     _ => None,
                 };
-                let pending = node.pending.flatten().filter(|_| !self.is_cut(index));
-                [stage, pending, node.retry.as_ref().map(|retry| retry.at_ns)]
+                let pending = node.pending.due().filter(|_| !self.is_cut(index));
+                [stage, pending, node.unfinished.retry.as_ref().map(|retry| retry.at_ns)]
             })
-            .chain([self.deadline_ns, self.drain_until, self.checkpoint_due(), self.swap_due()])
+            .chain([
+                time(self.deadline_ns),
+                time(self.drain_until_ns),
+                self.checkpoint_due(),
+                self.swap_due(),
+            ])
             .flatten()
             .min()
     }

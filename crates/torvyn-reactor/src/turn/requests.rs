@@ -1,6 +1,7 @@
 //! Requests to a running flow: cancel, drain, interrupt, wake, resume, swap, a new graph.
 
 use crate::core::Core;
+use crate::node::Pending;
 use crate::shared_state::{Failure, node_request, request};
 
 impl Core {
@@ -31,7 +32,7 @@ impl Core {
             if requests & request::DRAIN != 0 {
                 // A repeated request does not extend the first one's time.
                 let until = self.now_ns.saturating_add(self.drain_timeout_ns);
-                self.drain_until.get_or_insert(until);
+                self.drain_until_ns = self.drain_until_ns.min(until);
             }
             self.stop_sources();
         }
@@ -42,13 +43,13 @@ impl Core {
         let requests = self.edges.shared.nodes[index].take_requests();
         let node = &mut self.nodes[index];
         if requests & node_request::WAKE != 0 {
-            node.pending = None;
+            node.pending = Pending::NO;
         }
         if requests & node_request::RESUME != 0 {
             node.paused = false;
         }
         if requests & node_request::END_TRIAL != 0 {
-            node.trial = None;
+            node.unfinished.take_trial();
         }
         if requests & node_request::INTERRUPT != 0 {
             self.interrupt_after(index)?;

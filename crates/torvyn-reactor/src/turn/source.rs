@@ -3,7 +3,8 @@
 use torvyn_stream::{Call, Pull};
 
 use crate::core::Core;
-use crate::node::{Phase, Worker};
+use crate::ends;
+use crate::node::{Pending, Phase, Worker};
 use crate::offload::Task;
 use crate::shared_state::Failure;
 use crate::trace::CallOutcome;
@@ -38,18 +39,18 @@ impl Core {
 
     /// Pulls at most `batch` elements, one per call.
     fn pull_elements(&mut self, index: usize, batch: usize) -> Result<usize, Failure> {
-        let is_carrier = self.nodes[index].is_carrier;
+        let is_carrier = self.nodes[index].spec.is_carrier;
         let mut done = 0;
         let mut room = 0;
         while done < batch {
-            if room == 0 || !self.nodes[index].backlog.is_empty() {
+            if room == 0 || self.nodes[index].unfinished.has_backlog() {
                 room = if self.may_pull(index) { self.edges.free_slots(&self.nodes[index]) } else { break };
             }
             // With a limit, every pull is checked against it.
             room = if self.edges.shared.limit() == u64::MAX { room - 1 } else { 0 };
             let node = &mut self.nodes[index];
             let Worker::Inline(stage) = &mut node.worker else { break };
-            let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
+            let attempt = node.unfinished.take_retry().map_or(0, |retry| retry.attempt);
             let counters = &self.edges.shared.nodes[index];
             let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
             let started = if self.timed { self.clock.now_ns() } else { 0 };
@@ -74,18 +75,18 @@ impl Core {
                     let node = &mut self.nodes[index];
                     send_one(&mut self.edges, node, index, emission, time_ns)?;
                     // There was capacity in elements, but not in bytes.
-                    if !node.backlog.is_empty() {
+                    if node.unfinished.has_backlog() {
                         room = 0;
                     }
                 }
                 Ok(Pull::Pending(until)) => {
-                    self.nodes[index].pending = Some(until);
+                    self.nodes[index].pending = Pending::until(until);
                     done -= 1;
                     // Even if its time has come: requests to the flow are handled before it is pulled again.
                     break;
                 }
                 Ok(Pull::End(end)) => {
-                    self.finish_node(index, end);
+                    self.finish_node(index, ends::shared(end));
                     room = 0;
                 }
                 Err(error) => {
@@ -112,19 +113,17 @@ impl Core {
         if node.phase != Phase::Running || self.edges.free_slots(node) == 0 {
             return false;
         }
-        if let Some(until) = node.pending {
-            match until {
-                Some(time) if time <= self.now_ns => node.pending = None,
-                _ => return false,
-            }
+        if !node.pending.is_over(self.now_ns) {
+            return false;
         }
-        if node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns) {
+        node.pending = Pending::NO;
+        if node.unfinished.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns) {
             return false;
         }
         if self.is_held_for_checkpoint(index) {
             return false;
         }
-        if !self.nodes[index].is_carrier && self.pulled >= self.edges.shared.limit() {
+        if !self.nodes[index].spec.is_carrier && self.pulled >= self.edges.shared.limit() {
             self.stop_own_sources();
             return false;
         }

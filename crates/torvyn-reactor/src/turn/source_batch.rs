@@ -3,7 +3,8 @@
 use torvyn_stream::{Call, Pull};
 
 use crate::core::Core;
-use crate::node::Worker;
+use crate::ends;
+use crate::node::{Pending, Worker};
 use crate::shared_state::Failure;
 use crate::turn::verdict::send_one;
 
@@ -32,12 +33,12 @@ impl Core {
     /// Pulls at most `most` elements and sends them.
     fn pull_many(&mut self, index: usize, most: usize) -> Result<Pulled, Failure> {
         let node = &mut self.nodes[index];
-        let is_counted = !node.is_carrier;
+        let is_counted = !node.spec.is_carrier;
         let left = self.edges.shared.limit().saturating_sub(self.pulled);
         let most = if is_counted { most.min(usize::try_from(left).unwrap_or(usize::MAX)) } else { most };
         let none = Pulled { count: 0, is_short: true };
         let Worker::Inline(stage) = &mut node.worker else { return Ok(none) };
-        let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
+        let attempt = node.unfinished.take_retry().map_or(0, |retry| retry.attempt);
         let counters = &self.edges.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
         let started_ns = if self.timed { self.clock.now_ns() } else { 0 };
@@ -53,10 +54,10 @@ impl Core {
         match outcome {
             Ok(None | Some(Pull::Ready(_))) => {}
             Ok(Some(Pull::Pending(until))) => {
-                self.nodes[index].pending = Some(until);
+                self.nodes[index].pending = Pending::until(until);
                 return Ok(Pulled { count, is_short: true });
             }
-            Ok(Some(Pull::End(end))) => self.finish_node(index, end),
+            Ok(Some(Pull::End(end))) => self.finish_node(index, ends::shared(end)),
             Err(error) => self.conclude(index, None, Err(error), attempt)?,
         }
         // A source that returns less than it may has no more at the moment, and must not be made to wait for it.

@@ -6,6 +6,7 @@ use torvyn_stream::{Element, Emission, End, StageError, Step};
 use crate::blueprint::Role;
 use crate::core::Core;
 use crate::edges::{Edges, over_budget};
+use crate::ends;
 use crate::node::{Node, Phase};
 use crate::shared_state::{Failure, FailureKind};
 use crate::turn::acknowledgement::send_tracked;
@@ -42,7 +43,7 @@ impl Core {
             }
             (Step::Drop, Some(element)) => {
                 self.drop_held(index);
-                self.edges.shared.nodes[index].filtered.add(1);
+                self.edges.shared.nodes[index].rare.count().filtered.add(1);
                 self.edges.release(element);
                 Ok(())
             }
@@ -61,7 +62,9 @@ impl Core {
                 if let Some(element) = &element {
                     note_stamp(node, element, false);
                 }
-                node.current = element;
+                if element.is_some() {
+                    node.unfinished.fill().current = element.map(Box::new);
+                }
                 node.more = true;
                 self.send_made(index, None)
             }
@@ -83,20 +86,21 @@ impl Core {
         self.drop_held(index);
         let mut end = End::because("content_filter");
         end.detail = Some(reason);
+        let end = ends::shared(end);
         if self.outbox.made.is_empty() {
             if let Some(element) = element {
-                self.edges.shared.nodes[index].filtered.add(1);
+                self.edges.shared.nodes[index].rare.count().filtered.add(1);
                 self.edges.release(element);
             }
             self.finish_node(index, end);
             return Ok(());
         }
         self.send_made(index, element)?;
-        if self.nodes[index].backlog.is_empty() {
+        if !self.nodes[index].unfinished.has_backlog() {
             self.finish_node(index, end);
         } else {
             self.nodes[index].phase = Phase::Flushing;
-            self.nodes[index].end = Some(Box::new(end));
+            self.nodes[index].end = Some(end);
             self.stop_listening(index);
         }
         Ok(())
@@ -119,7 +123,7 @@ impl Core {
         self.outbox.made.clear();
         if let Some(element) = element {
             if is_over_budget(&result) {
-                self.edges.shared.nodes[index].failed.add(1);
+                self.edges.shared.nodes[index].rare.count().failed.add(1);
                 self.edges.release_unread(element);
             } else {
                 self.count_done(index, made_nothing, 1);
@@ -135,9 +139,9 @@ impl Core {
     pub(crate) fn count_done(&mut self, index: usize, made_nothing: bool, elements: u64) {
         let counters = &self.edges.shared.nodes[index];
         match self.nodes[index].role {
-            Role::Aggregator => counters.absorbed.add(elements),
+            Role::Aggregator => counters.rare.count().absorbed.add(elements),
             // A guard that returns nothing buffers the text until it has decided.
-            Role::Filter if made_nothing => counters.absorbed.add(elements),
+            Role::Filter if made_nothing => counters.rare.count().absorbed.add(elements),
             _ => counters.passed.add(elements),
         }
     }
@@ -146,11 +150,11 @@ impl Core {
         let ports = std::mem::take(&mut self.outbox.ports);
         let node = &mut self.nodes[index];
         let counters = &self.edges.shared.nodes[index];
-        let is_wired = |port: &u16| !node.ports[usize::from(*port)].is_empty();
+        let is_wired = |port: &u16| !node.spec.ports[usize::from(*port)].is_empty();
         if ports.iter().any(is_wired) {
             counters.passed.add(1);
         } else {
-            counters.filtered.add(1);
+            counters.rare.count().filtered.add(1);
         }
         let mut result = Ok(());
         match ports.as_slice() {
@@ -176,7 +180,7 @@ pub(super) fn is_over_budget(result: &Result<(), Failure>) -> bool {
 }
 
 pub(super) fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {
-    if used <= node.budget_bytes {
+    if used <= node.spec.budget_bytes {
         Ok(())
     } else {
         Err(over_budget(index, node, used, method_name(node.role)))
@@ -189,10 +193,11 @@ pub(crate) fn note_stamp(node: &mut Node, element: &Element, made_nothing: bool)
     node.stamp.timestamp_ns = element.timestamp_ns;
     if node.role == Role::Processor {
         // Needed only for outputs: those of this call, or of a generator that continues later.
-        node.stamp.attributes = match &element.companion {
+        let attributes = match &element.companion {
             Some(companion) if !made_nothing || node.more => companion.inherit(),
             _ => None,
         };
+        node.unfinished.set_attributes(attributes);
     }
 }
 
@@ -220,7 +225,7 @@ pub(crate) fn send_untracked(
     emission: &mut Emission,
     now_ns: u64,
 ) -> Result<(), Failure> {
-    if node.ports.is_empty() {
+    if node.spec.ports.is_empty() {
         return Ok(());
     }
     let (sequence, timestamp_ns) = match node.role {
@@ -230,7 +235,7 @@ pub(crate) fn send_untracked(
         Role::Filter => (node.stamp.sequence, node.stamp.timestamp_ns),
         _ => {
             if emission.companion.is_none() {
-                emission.companion = node.stamp.attributes.clone();
+                emission.companion = node.unfinished.attributes.clone();
             }
             (node.stamp.sequence, node.stamp.timestamp_ns)
         }

@@ -5,8 +5,6 @@ use crate::counter::Counter;
 /// Counters that other threads read. The thread that runs the turn publishes them at its end.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
-    /// Elements sent to this edge: `entered = taken + dropped + unread`, at the end of every turn.
-    pub entered: Counter,
     /// Elements that the consumer has started to process.
     pub taken: Counter,
     /// Elements lost to the queue's policy or to an interrupt.
@@ -21,14 +19,20 @@ pub struct QueueCounters {
     pub pressured: Counter,
 }
 
-/// The queue's own counters, which only the queue writes.
+impl QueueCounters {
+    /// Elements sent to this edge.
+    pub fn entered(&self) -> u64 {
+        self.taken.get() + self.dropped.get() + self.unread.get()
+    }
+}
+
+/// The queue's own counters, which only the queue writes. What entered is what has left in any way and what waits.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    pub entered: u64,
     pub popped: u64,
     pub dropped: u64,
     pub unread: u64,
-    pub peak: usize,
     pub peak_bytes: usize,
-    pub pressured: u64,
+    pub peak: u32,
+    pub pressured: u32,
 }

@@ -6,15 +6,15 @@ impl Queue {
     /// Notes that `count` elements of a batch that was just popped are not started yet.
     #[inline]
     pub fn lend(&mut self, count: usize, bytes: usize) {
-        self.lent = count;
+        self.lent = count as u32;
         self.lent_bytes = bytes;
         self.settle();
     }
 
     /// Counts the lent elements as unread.
     pub fn leave_lent(&mut self) {
-        self.counts.popped -= self.lent as u64;
-        self.counts.unread += self.lent as u64;
+        self.counts.popped -= u64::from(self.lent);
+        self.counts.unread += u64::from(self.lent);
         self.lend(0, 0);
     }
 

@@ -37,28 +37,29 @@ pub enum Offer {
 pub struct Queue {
     slots: Ring,
     bytes: usize,
-    depth_limit: usize,
     byte_limit: usize,
+    depth_limit: u32,
+    low_mark: u32,
     policy: Policy,
-    low_mark: usize,
     pressured: bool,
     /// The consumer ran and took nothing: from now on a full queue drops or fails, as its policy says.
     stalled: bool,
     /// Elements that an offloaded stage took as a batch and has not started: they still occupy the queue.
-    lent: usize,
+    lent: u32,
     lent_bytes: usize,
     counts: Counts,
 }
 
 impl Queue {
     pub fn new(depth_limit: usize, byte_limit: usize, policy: Policy, low_watermark: f64) -> Self {
+        let depth_limit = u32::try_from(depth_limit).unwrap_or(u32::MAX);
         Self {
             slots: Ring::default(),
             bytes: 0,
             depth_limit: depth_limit.max(1),
             byte_limit: byte_limit.max(1),
             policy,
-            low_mark: (depth_limit as f64 * low_watermark) as usize,
+            low_mark: (f64::from(depth_limit) * low_watermark) as u32,
             pressured: false,
             stalled: false,
             lent: 0,
@@ -69,27 +70,25 @@ impl Queue {
 
     /// Counts an element that was sent after the consumer had stopped reading.
     pub fn note_unread(&mut self) {
-        self.counts.entered += 1;
         self.counts.unread += 1;
     }
 
     /// Counts an element that was dropped on arrival.
     pub fn note_dropped(&mut self) {
-        self.counts.entered += 1;
         self.counts.dropped += 1;
     }
 
     pub fn publish(&self, to: &QueueCounters) {
-        let waiting = (self.slots.len() + self.lent) as u64;
-        to.entered.set(self.counts.entered);
-        to.taken.set(self.counts.popped - self.lent as u64);
+        let waiting = self.depth() as u64;
+        let (taken, unread) = (self.counts.popped - u64::from(self.lent), self.counts.unread + waiting);
+        to.taken.set(taken);
         to.dropped.set(self.counts.dropped);
-        to.unread.set(self.counts.unread + waiting);
+        to.unread.set(unread);
         to.depth.set(waiting);
         to.bytes.set((self.bytes + self.lent_bytes) as u64);
-        to.peak.set(self.counts.peak as u64);
+        to.peak.set(u64::from(self.counts.peak));
         to.peak_bytes.set(self.counts.peak_bytes as u64);
-        to.pressured.set(self.counts.pressured);
+        to.pressured.set(u64::from(self.counts.pressured));
     }
 
     #[inline]
@@ -109,6 +108,12 @@ impl Queue {
 
     pub fn heap_bytes(&self) -> usize {
         self.slots.heap_bytes()
+    }
+
+    /// How many elements occupy it, with those that are lent.
+    #[inline]
+    fn depth(&self) -> usize {
+        self.slots.len() + self.lent as usize
     }
 
     /// Whether a full queue drops or fails now. A queue that blocks never does. The others do so only when their
@@ -132,7 +137,7 @@ impl Queue {
         if self.bytes + self.lent_bytes >= self.byte_limit {
             return 0;
         }
-        self.depth_limit.saturating_sub(self.slots.len() + self.lent)
+        (self.depth_limit as usize).saturating_sub(self.depth())
     }
 
     /// How many more bytes the queue accepts before it is full.
@@ -146,9 +151,9 @@ impl Queue {
     /// Whether an element of so many bytes is accepted without dropping any.
     #[inline]
     pub fn fits(&self, len: usize) -> bool {
-        let depth = self.slots.len() + self.lent;
+        let depth = self.depth();
         let bytes = self.bytes + self.lent_bytes;
-        depth < self.depth_limit && (bytes + len <= self.byte_limit || depth == 0)
+        depth < self.depth_limit as usize && (bytes + len <= self.byte_limit || depth == 0)
     }
 
     #[inline(always)]
@@ -168,7 +173,7 @@ impl Queue {
             return false;
         }
         self.slots.emplace(emission, owner, sequence, timestamp_ns);
-        self.note_put(1, len);
+        self.note_put(len);
         true
     }
 
@@ -206,14 +211,13 @@ impl Queue {
     fn put(&mut self, element: Element) {
         let len = element.len as usize;
         self.slots.push(element);
-        self.note_put(1, len);
+        self.note_put(len);
     }
 
     #[inline(always)]
-    fn note_put(&mut self, count: usize, bytes: usize) {
+    fn note_put(&mut self, bytes: usize) {
         self.bytes += bytes;
-        self.counts.entered += count as u64;
-        let depth = self.slots.len() + self.lent;
+        let depth = self.depth() as u32;
         self.counts.peak = self.counts.peak.max(depth);
         self.counts.peak_bytes = self.counts.peak_bytes.max(self.bytes + self.lent_bytes);
         if depth >= self.depth_limit || self.bytes >= self.byte_limit {
@@ -271,13 +275,13 @@ impl Queue {
         self.bytes -= len;
         self.counts.popped += 1;
         self.settle();
-        to.note_put(1, len);
+        to.note_put(len);
         true
     }
 
     #[inline]
     fn settle(&mut self) {
-        if self.pressured && self.slots.len() + self.lent <= self.low_mark && self.bytes < self.byte_limit {
+        if self.pressured && self.depth() <= self.low_mark as usize && self.bytes < self.byte_limit {
             self.pressured = false;
         }
     }

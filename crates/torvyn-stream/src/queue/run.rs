@@ -9,7 +9,7 @@ impl Queue {
         let (fitting, bytes) = to.fitting(self.front_batch(count).iter().map(|element| element.len));
         self.slots.move_run(&mut to.slots, fitting);
         self.note_taken(fitting, bytes);
-        to.note_put(fitting, bytes);
+        to.note_put(bytes);
         fitting
     }
 
@@ -35,15 +35,15 @@ impl Queue {
             self.slots.emplace(emission, owner, sequence, timestamp_ns);
         }
         made.clear();
-        self.note_put(fitting, bytes);
+        self.note_put(bytes);
         true
     }
 
     /// How many elements of these lengths are accepted, from the first on, and their bytes.
     #[inline]
     fn fitting(&self, lengths: impl Iterator<Item = u32>) -> (usize, usize) {
-        let depth = self.slots.len() + self.lent;
-        let room = self.depth_limit.saturating_sub(depth);
+        let depth = self.depth();
+        let room = (self.depth_limit as usize).saturating_sub(depth);
         let free_bytes = self.byte_limit.saturating_sub(self.bytes + self.lent_bytes);
         let (mut count, mut bytes) = (0, 0);
         for len in lengths.take(room) {

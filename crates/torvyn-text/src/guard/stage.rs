@@ -70,8 +70,7 @@ impl GuardStage {
         self.buffered_bytes = self.texts.held_bytes();
         let audit = &self.audit;
         self.texts.take_findings(|finding| {
-            call.ledger.findings.matches.add(1);
-            call.ledger.findings.exposed_chars.add(finding.exposed);
+            call.ledger.note_findings(1, finding.exposed);
             if let Some(audit) = audit {
                 audit(finding);
             }
