@@ -64,7 +64,7 @@ class FrameSender:
         """The client has left."""
         self.is_cut = False
         self.is_over = False
-        """The last chunk was sent; no heartbeat may follow."""
+        """Nothing may follow, such as a heartbeat."""
         self.direct: DirectText | None = None
         """Sends text in native code beside it."""
 
@@ -80,6 +80,8 @@ class FrameSender:
             self._timer = self._loop.call_later(pause_s, self._tick)
 
     def close(self) -> None:
+        # Also for a heartbeat that is about to be sent: an error may take the place of what is held.
+        self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
             self._wire.when_half_closed(None)

@@ -3,13 +3,16 @@ gateway have to hear of it."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import grpc
-from live_server import Served, served
+from live_server import PATIENCE_S, Served, served
 
 from fake_upstream import DONE, HEAD, Exchange, Upstream, delta, event, running, status
 from torvyn.engine import Service
@@ -126,6 +129,10 @@ BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
     "half a JSON body": (_whole("application/json", '{"choices": ['), OPERATOR),
 }
 UNREACHABLE = "unreachable"
+TOO_LONG = "context_length_exceeded"
+LATE = "late"
+FAIL = threading.Event()
+"""For `LATE`: it fails when this is set."""
 
 
 def expected(case: str) -> Failure:
@@ -141,6 +148,13 @@ async def _reply(exchange: Exchange) -> None:
     if case in BROKEN:
         await BROKEN[case][0](exchange)
         return
+    if case == LATE:
+        await asyncio.to_thread(FAIL.wait, PATIENCE_S)
+        exchange.writer.close()
+        return
+    if case == TOO_LONG:
+        await exchange.status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}))
+        return
     code = int(case)
     has_body = code not in (204, 304)
     error = f'{{"error": {{"message": "No", "type": "t", "code": "{CODE}"}}}}' if has_body else ""
@@ -155,11 +169,17 @@ def _closed_port() -> int:
 
 
 @contextmanager
-def gateway(**settings: Any) -> Iterator[tuple[Served, Upstream]]:
+def gateway(hide_not_found: bool = False, **settings: Any) -> Iterator[tuple[Served, Upstream]]:
     """A gateway in front of it. The flow `chat` asks it, `slow` waits for it a moment only, and
     nobody is behind `away`."""
     with running(_reply) as upstream:
-        options = {"base_url": upstream.url, "model": "m", "api_key": "-", "retries": 0}
+        options: dict[str, Any] = {
+            "base_url": upstream.url,
+            "model": "m",
+            "api_key": "-",
+            "retries": 0,
+        }
+        options["hide_not_found"] = hide_not_found
         away = f"http://127.0.0.1:{_closed_port()}/v1"
         engines = {
             "chat": open_engine("openai", **options),

@@ -4,16 +4,23 @@ speak, and the clients of OpenAI retry what may succeed and nothing else."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
 import httpx
+import missing
+import node_clients
 import openai
 import pytest
 from failing_upstream import (
     BROKEN,
     CODE,
+    CODES,
+    FAIL,
     KEPT,
+    LATE,
+    OPERATOR,
     PASSED,
     UNREACHABLE,
     Failure,
@@ -23,11 +30,15 @@ from failing_upstream import (
 )
 from grpc_client import calling, pb
 from grpc_session_client import Talk
-from live_server import PATIENCE_S, Served
+from live_server import PATIENCE_S, Served, served
 from raw_websocket import accepted, said
 from scale import sample
 
-from fake_upstream import Upstream
+import torvyn
+from fake_upstream import Upstream, status
+from fake_upstream import running as upstream_running
+from torvyn.engine import Scripted
+from torvyn.engine import open as open_engine
 
 STATUSES = sample(
     [201, 204, 302, 400, 401, 403, 405, 418, 500, 501, 502, *KEPT],
@@ -67,15 +78,17 @@ def check_response(response: httpx.Response, failure: Failure) -> None:
     assert "x-internal" not in response.headers
 
 
-def over_http(path: str, headers: dict[str, str], **body: Any) -> Callable[..., None]:
+def body_of(path: str, case: str, **more: Any) -> dict[str, Any]:
+    if path == CHAT:
+        message = {"role": "user", "content": case}
+        return {"messages": [message], "model": flow_of(case), **more}
+    return {"prompt": case, "flow" if path == STREAMS else "model": flow_of(case), **more}
+
+
+def over_http(path: str, headers: dict[str, str], **more: Any) -> Callable[..., None]:
     def ask(running: Running, case: str, failure: Failure) -> None:
-        if path == "/v1/chat/completions":
-            about = {"messages": [{"role": "user", "content": case}], "model": flow_of(case)}
-        else:
-            about = {"prompt": case, "flow": flow_of(case), "model": flow_of(case)}
-            about.pop("model" if path == "/v1/streams" else "flow")
-        response = running.client.post(path, json={**about, **body}, headers=headers)
-        check_response(response, failure)
+        body = body_of(path, case, **more)
+        check_response(running.client.post(path, json=body, headers=headers), failure)
 
     return ask
 
@@ -111,15 +124,18 @@ def over_grpc_session(running: Running, case: str, failure: Failure) -> None:
     talk.hang_up()
 
 
-STREAMED = {"stream": True}
+CHAT, COMPLETION, STREAMS = "/v1/chat/completions", "/v1/completions", "/v1/streams"
+REQUESTS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
+    "events": (STREAMS, {}, {}),
+    "lines": (STREAMS, {"accept": "application/x-ndjson"}, {}),
+    "stateful": (STREAMS, {}, {"stateful": True}),
+    "chat": (CHAT, {}, {"stream": True}),
+    "whole chat": (CHAT, {}, {}),
+    "completion": (COMPLETION, {}, {"stream": True}),
+    "whole completion": (COMPLETION, {}, {}),
+}
 TRANSPORTS = {
-    "events": over_http("/v1/streams", {}),
-    "lines": over_http("/v1/streams", {"accept": "application/x-ndjson"}),
-    "stateful": over_http("/v1/streams", {}, stateful=True),
-    "chat": over_http("/v1/chat/completions", {}, **STREAMED),
-    "whole chat": over_http("/v1/chat/completions", {}),
-    "completion": over_http("/v1/completions", {}, **STREAMED),
-    "whole completion": over_http("/v1/completions", {}),
+    **{name: over_http(path, headers, **more) for name, (path, headers, more) in REQUESTS.items()},
     "websocket": over_websocket,
     "grpc": over_grpc,
     "grpc session": over_grpc_session,
@@ -151,3 +167,104 @@ def test_openais_client_retries_what_may_succeed(
     failure = expected(case)
     assert caught.value.status_code == failure.status
     assert len(running.upstream.exchanges) - asked == (3 if failure.is_retryable else 1)
+
+
+@missing.needs("clients from npm", is_there=node_clients.are_there())
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_openais_client_in_node_retries_what_may_succeed(
+    running: Running, is_streamed: bool, tmp_path: Path
+) -> None:
+    asked = [{"model": flow_of(case), "prompt": case, "stream": is_streamed} for case in CASES]
+    seen = node_clients.ask(tmp_path, "retries", url=running.server.url, cases=asked)
+    told = {
+        case: (each["requests"], each["status"]) for case, each in zip(CASES, seen, strict=True)
+    }
+    failures = {case: expected(case) for case in CASES}
+    assert told == {
+        case: (3 if failure.is_retryable else 1, failure.status)
+        for case, failure in failures.items()
+    }
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_model_that_only_the_operator_chose_is_a_502_by_an_option(is_streamed: bool) -> None:
+    with gateway(hide_not_found=True) as (server, _):
+        body = body_of(CHAT, "404", stream=is_streamed)
+        response = httpx.post(server.url + CHAT, json=body)
+    check_response(response, OPERATOR)
+
+
+@pytest.mark.parametrize("path", [STREAMS, CHAT])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_context_that_is_too_long_is_told_as_openai_does(
+    running: Running, path: str, is_whole: bool
+) -> None:
+    case = "context_length_exceeded"
+    more = {"stream": not is_whole} if path == CHAT else {}
+    response = running.client.post(path, json=body_of(path, case, **more))
+    code = case if path == CHAT else "engine.context-full"
+    assert (response.status_code, response.json()["error"]["code"]) == (400, code)
+
+
+@pytest.fixture
+def late() -> Iterator[Served]:
+    """A gateway that does not wait long; the test says when the upstream fails."""
+    FAIL.clear()
+    with gateway(first_byte_wait_s=0.01) as (server, _):
+        yield server
+        FAIL.set()
+
+
+@pytest.mark.parametrize("transport", ["events", "lines", "stateful", "chat", "completion"])
+def test_what_fails_later_is_an_event_after_a_heartbeat(late: Served, transport: str) -> None:
+    path, headers, more = REQUESTS[transport]
+    body = body_of(path, LATE, **more)
+    with httpx.stream("POST", late.url + path, headers=headers, json=body) as response:
+        assert response.status_code == 200
+        FAIL.set()
+        assert "engine.upstream-down" in response.read().decode()
+
+
+def test_what_fails_later_is_an_event_on_a_websocket(late: Served) -> None:
+    with accepted(late, said(type="start", stream_id="s", prompt=LATE, flow="chat")) as socket:
+        assert socket.hear()["type"] == "start"
+        FAIL.set()
+        assert [socket.hear()["type"] for _ in range(2)] == ["error", "end"]
+
+
+def test_what_fails_later_is_an_event_over_grpc(late: Served) -> None:
+    with calling(late) as stub:
+        call = stub.Generate(pb.GenerateRequest(prompt=LATE, flow="chat"), timeout=PATIENCE_S)
+        assert next(call).WhichOneof("frame") == "start"
+        FAIL.set()
+        kinds = [message.WhichOneof("frame") for message in call]
+    assert [kind for kind in kinds if kind != "heartbeat"] == ["error", "end"]
+
+
+@pytest.mark.parametrize("path", [STREAMS, CHAT])
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (torvyn.Unavailable("away"), Failure(503, True, CODES.UNAVAILABLE)),
+        (torvyn.InvalidInput("no"), Failure(400, False, CODES.INVALID_ARGUMENT)),
+        (ValueError("boom"), Failure(500, False, CODES.INTERNAL)),
+    ],
+)
+def test_an_engine_in_the_process_that_fails_before_its_first_step_has_a_status(
+    path: str, error: Exception, failure: Failure
+) -> None:
+    body = body_of(path, "Hi", **({"stream": True} if path == CHAT else {}))
+    with served(Scripted("a", fail_at=0, error=error)) as server:
+        check_response(httpx.post(server.url + path, json=body), failure)
+
+
+def test_an_upstream_that_advises_against_a_retry_is_asked_once() -> None:
+    reply = status(429, "{}", "x-should-retry: false")
+    with (
+        upstream_running(reply) as upstream,
+        served(open_engine("openai", base_url=upstream.url, model="m", api_key="-")) as server,
+    ):
+        response = httpx.post(f"{server.url}/v1/streams", json={"prompt": "Hi"})
+    assert (response.status_code, len(upstream.exchanges)) == (429, 1)
+    assert response.headers["x-should-retry"] == "false"
+    assert response.json()["error"]["retryable"] is False
