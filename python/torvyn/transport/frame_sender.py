@@ -80,7 +80,7 @@ class FrameSender:
             self._timer = self._loop.call_later(pause_s, self._tick)
 
     def close(self) -> None:
-        # Also for a heartbeat that is about to be sent: an error may take the place of what is held.
+        # Also for a heartbeat that is on its way: an error may take the place of what is held.
         self.is_over = True
         if self._timer is not None:
             self._timer.cancel()

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CLIENT: ClientName = "native"
 _FIRST_PAUSE_S: Final = 0.25
-_LONGEST_PAUSE_S: Final = 30.0
+_LONGEST_PAUSE_S: Final = 5.0
+"""The clients of a server hear of a longer one, in time to have it as a status."""
 _MOST_BODY: Final = 64 * 1024
 _LEAST_LINE_BYTES: Final = 1024
 
