@@ -43,7 +43,7 @@ def gateway(
         options: dict[str, Any] = {"retries": 0, **limits}
         with OpenAI(base_url=upstream.url, model="m", **options) as engine:
             service = Service("chat", engine, make_flow=GUARDS[guard])
-            with served({"chat": service}, **settings) as server:
+            with served({"chat": service}, **{"first_byte_wait_s": 10.0, **settings}) as server:
                 yield server
 
 

@@ -56,7 +56,7 @@ def text(value: str) -> Step:
 @contextmanager
 def playing(script: Sequence[Any], guard: str = "none", **options: Any) -> Iterator[Served]:
     service = Service("chat", Played(script), make_flow=GUARDS[guard])
-    with served({"chat": service}, **options) as server:
+    with served({"chat": service}, **{"first_byte_wait_s": 10.0, **options}) as server:
         yield server
 
 

@@ -187,7 +187,7 @@ def gateway(hide_not_found: bool = False, **settings: Any) -> Iterator[tuple[Ser
             "away": open_engine("openai", **{**options, "base_url": away}),
         }
         services = {name: Service(name, engine) for name, engine in engines.items()}
-        with served(services, **settings) as server:
+        with served(services, **{"first_byte_wait_s": PATIENCE_S, **settings}) as server:
             yield server, upstream
 
 

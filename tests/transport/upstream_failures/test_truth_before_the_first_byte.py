@@ -120,7 +120,10 @@ def over_grpc_session(running: Running, case: str, failure: Failure) -> None:
     talk.start("s", prompt=case, flow=flow_of(case))
     message = talk.next()
     assert message.stream_id == "s"
-    assert message.refused.retryable == failure.is_retryable
+    refused = message.refused
+    assert (refused.status, refused.retryable) == (failure.status, failure.is_retryable)
+    told = (refused.upstream_code, refused.retry_after_s)
+    assert told == ((CODE, 7) if failure.is_told else ("", 0))
     talk.hang_up()
 
 

@@ -116,11 +116,10 @@ class GrpcChannel(CallWire, Channel):
         elif kind == "pong":
             message.pong.SetInParent()
         else:
-            known = pb.Refused.DESCRIPTOR.fields_by_name
             for name, value in fields.items():
-                if name in known:
-                    text = encodable(value) if isinstance(value, str) else value
-                    setattr(message.refused, name, text)
+                setattr(
+                    message.refused, name, encodable(value) if isinstance(value, str) else value
+                )
         data: bytes = message.SerializeToString()
         return data
 
