@@ -14,7 +14,7 @@ from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCa
 
 
 @pytest.mark.promise("inference.buffering-proxies")
-async def test_the_head_leaves_before_the_engine_has_made_anything() -> None:
+async def test_the_head_leaves_before_a_slow_engine_has_made_anything() -> None:
     engine = Gated()
     client = Client(serving(engine), body=PROMPT_BODY)
     await client.until(1)
@@ -49,7 +49,7 @@ async def test_the_engine_is_asked_before_the_client_hears_of_it() -> None:
     assert [type(frame) for frame in client.frames()[:2]] == [StartFrame, DeltaFrame]
 
 
-async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat() -> None:
+async def test_completions_have_no_start_of_their_own_and_begin_late_with_a_heartbeat() -> None:
     engine = Gated()
     asked = {"prompt": "Hi", "stream": True}
     client = Client(serving(engine), "/v1/completions", asked)
@@ -66,8 +66,8 @@ async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
     client = Client(serving(engine), body=PROMPT_BODY)
     for number, token in enumerate("abc"):
         engine.tokens.put_nowait(token)
-        # The head, and one chunk a token.
-        await client.until(2 + number)
+        # One chunk per token; the start leaves with the first.
+        await client.until(1 + number)
     engine.tokens.put_nowait(None)
     await client
 
