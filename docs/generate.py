@@ -38,6 +38,7 @@ FILES: Final[dict[str, Callable[[], str]]] = {
     "reference/manifest.md": reference_tables.manifest_page,
     "reference/components.md": reference_tables.components_page,
     "reference/errors.md": reference_tables.errors_page,
+    "reference/statuses.md": reference_tables.statuses_page,
     "reference/command-line.md": reference_tables.command_line_page,
     "reference/python.md": reference_python.python_page,
     "reference/engine.md": reference_python.engine_page,

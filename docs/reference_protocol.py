@@ -98,7 +98,7 @@ stream.
 | from the server | members | when |
 |---|---|---|
 | a frame | `stream_id` first, then its own; `start` has `epoch` too | a frame of that stream |
-| `refused` | `stream_id`?, `code`, `message`, `hint`?, `retryable` | a message was not accepted |
+| `refused` | `stream_id`?, `code`, `message`, `status`, `retryable`... | not accepted, or failed |
 | `heartbeat` | | nothing was sent on the connection for a while |
 | `pong` | | after a `ping` |
 

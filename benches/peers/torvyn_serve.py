@@ -79,6 +79,8 @@ def main() -> None:
     plan = torvyn.Flow(Blocklist(GUARD)).plan
     make_flow = None if options.bare else lambda: torvyn.Flow.from_plan(plan)
     settings = ServerSettings(
+        # Whoever measures silent streams waits for their start.
+        first_byte_wait_s=0.1,
         port=options.port,
         max_streams=options.max_streams,
         max_connections=options.max_streams + 1024,

@@ -4,7 +4,15 @@ Classes marked `type_check_only` are returned by methods and not exported.
 """
 
 from asyncio import Future
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from os import PathLike
 from typing import Any, Final, Literal, Self, SupportsIndex, final, overload, type_check_only
 
@@ -954,9 +962,16 @@ class WireExchange:
         self,
     ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
-    def begin(self, status: int, headers: list[tuple[str, str]]) -> None:
-        """The head of an answer. It is sent with what is appended next, or by `flush`."""
-    def flush(self) -> None: ...
+    def hold(
+        self, status: int, headers: list[tuple[str, str]], parts: Sequence[bytes] = ()
+    ) -> None:
+        """The head of an answer, and its first parts. They are sent with what is appended next, or
+        by `release`; until then, `respond` may replace them."""
+    def release(self) -> None:
+        """Sends what is held."""
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing was sent of what `hold` took."""
     def respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
     @property
     def has_room(self) -> bool:

@@ -107,6 +107,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "engine.upstream-error": "An upstream sent an error in the middle of its answer.",
     "engine.upstream-failed": "An upstream failed permanently.",
     "engine.upstream-garbage": "The data from an upstream is not an answer.",
+    "engine.upstream-redirect": "An upstream redirected a request to another address.",
     "engine.upstream-refused": "An upstream rejected the request.",
     "engine.upstream-slow": "An upstream exceeded its time limit.",
     "engine.would-block": "A `for` loop over an answer would block the event loop that produces "

@@ -25,8 +25,8 @@ may have several diagnostics, because all problems of a manifest are reported in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 
@@ -70,6 +70,17 @@ class Diagnostic:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class UpstreamReply:
+    """What an upstream has answered instead of a completion, as far as clients may know it."""
+
+    status: int
+    code: str | None = None
+    """The code in its body."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """When to try again, and its rate limits; by lower-case names."""
+
+
 class TorvynError(Exception):
     """The root. `diagnostics` has at least one entry; the attributes are those of the first."""
 
@@ -77,6 +88,8 @@ class TorvynError(Exception):
     default_code: ClassVar[str] = "torvyn.error"
     is_logged: bool = False
     """A line of the log says what people need to know of it."""
+    reply: UpstreamReply | None = None
+    """If it is an upstream's refusal that concerns clients."""
 
     def __init__(
         self,

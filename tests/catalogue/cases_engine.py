@@ -202,6 +202,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "engine.upstream-error": _asked(lambda fake: fake.says(fake.event({"error": "boom"}))),
     "engine.upstream-failed": _asked(lambda fake: fake.status(501)),
     "engine.upstream-garbage": _asked(lambda fake: fake.says(fake.event("{"))),
+    "engine.upstream-redirect": _asked(lambda fake: fake.status(307)),
     "engine.upstream-refused": _asked(lambda fake: fake.status(400)),
     "engine.upstream-slow": _asked(lambda fake: _until_left, first_token_timeout_s=0.02),
     "engine.would-block": _would_block,

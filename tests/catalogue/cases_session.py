@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn.errors import InvalidInput, TorvynError
+from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import ANYONE
 from torvyn.transport.rejection import session_memory_full, too_many_sessions
 from torvyn.transport.sessions.replay import Progress, ReplayedAnswer
@@ -29,8 +29,7 @@ def _taken_over(_folder: Path) -> None:
         session.attach(reader, 1)
         session.attach(SessionClient(session, SessionWire(session), ServerSettings(), 1), 1)
         assert reader._end_reason is not None
-        code, message, _ = reader._end_reason
-        raise InvalidInput(message, code=code)
+        raise reader._end_reason
 
     asyncio.run(read())
 

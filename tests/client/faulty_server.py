@@ -84,7 +84,11 @@ class FaultyServer:
         turn = self._turn()
         self.received.set()
         if turn.get("late"):
-            await self.may_answer.wait()
+            try:
+                await self.may_answer.wait()
+            except asyncio.CancelledError:
+                self.left.set()
+                raise
         if "status" in turn:
             return _plain_response(turn)
         after = int((request.headers.get("Last-Event-ID") or "k3-0").rpartition("-")[2])

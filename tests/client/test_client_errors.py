@@ -58,7 +58,8 @@ async def test_a_status_is_an_exception_with_the_servers_words(
     status: int, kind: type[ServerError], whose: type[TorvynError]
 ) -> None:
     headers = {"Retry-After": "7", "X-Request-ID": "req-9"}
-    error = await rejection(status, error_body("transport.busy", hint="later"), **headers)
+    body = error_body("transport.busy", hint="later", retryable=status in (429, 502, 503))
+    error = await rejection(status, body, **headers)
 
     assert type(error) is kind
     assert isinstance(error, whose)

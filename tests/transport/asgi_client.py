@@ -20,7 +20,7 @@ PROMPT_BODY = {"prompt": "Hi"}
 def serving(engine: Engine, *, deadline_s: float | None = None, **settings: Any) -> Application:
     """An application whose only flow is the engine, `chat`."""
     service = Service("chat", engine, deadline_s=deadline_s)
-    return app({"chat": service}, ServerSettings(**settings))
+    return app({"chat": service}, ServerSettings(**{"first_byte_wait_s": 0.5, **settings}))
 
 
 class Client:

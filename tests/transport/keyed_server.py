@@ -34,6 +34,8 @@ class Keyed:
             file.revoke(name)
 
     def serve(self, engine: Engine, **settings: Any) -> Application:
+        """Answers begin at once, so that a client has the id of one that waits."""
+        settings = {"first_byte_wait_s": 0.0, **settings}
         server_settings = ServerSettings(keys=str(self.path), **settings)
         services = {"chat": Service("chat", engine)}
         self.application = Application(services, server_settings, clock=self.clock)

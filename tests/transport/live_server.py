@@ -92,7 +92,8 @@ def served(
 ) -> Iterator[Served]:
     if isinstance(services, Engine):
         services = {"chat": Service("chat", services)}
-    settings = {"port": 0, "shutdown_grace_s": 2.0, **settings}
+    # A test whose engine waits does not wait long for the start of its answer.
+    settings = {"port": 0, "shutdown_grace_s": 2.0, "first_byte_wait_s": 0.5, **settings}
     server = Served(app(services, ServerSettings(**settings), tracer))
     server.start()
     try:

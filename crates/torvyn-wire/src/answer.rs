@@ -32,6 +32,8 @@ const TOGETHER_BYTES: usize = 4 * 1024;
 #[derive(Default)]
 struct State {
     head: Option<Parts>,
+    /// The head waits for what is appended next: until then another answer may replace it.
+    is_held: bool,
     whole: Option<Bytes>,
     /// What waits in front of the buffer, because not all of it was taken.
     rest: Bytes,
@@ -98,16 +100,32 @@ impl Answer {
 
     // For the producer
 
-    /// The head, before what is appended.
-    pub fn begin(&self, head: Parts) {
+    /// The head, and what `write` writes behind it. Both leave with what is appended next, or by `release`.
+    pub fn hold(&self, head: Parts, write: impl FnOnce(&mut Vec<u8>)) {
         let mut state = lock(&self.state);
         state.head = Some(head);
-        state.wake();
+        state.is_held = true;
+        write(&mut state.buffer);
     }
 
-    /// The whole answer.
+    /// Sends what is held.
+    pub fn release(&self) {
+        let mut state = lock(&self.state);
+        if std::mem::take(&mut state.is_held) {
+            state.wake();
+        }
+    }
+
+    /// Whether the client could still get another answer.
+    pub fn is_held(&self) -> bool {
+        lock(&self.state).is_held
+    }
+
+    /// The whole answer, instead of one that is held.
     pub fn respond(&self, head: Parts, body: Bytes) {
         let mut state = lock(&self.state);
+        state.is_held = false;
+        state.discard();
         state.head = Some(head);
         state.whole = Some(body).filter(|body| !body.is_empty());
         state.is_finished = true;
@@ -123,6 +141,7 @@ impl Answer {
         write(&mut state.buffer);
         let now = Instant::now();
         state.appended_at = Some(now);
+        state.is_held = false;
         self.wake_in_time(&mut state, now);
         true
     }
@@ -168,7 +187,7 @@ impl Answer {
     /// No more follows, except trailers.
     pub fn finish(&self, trailers: Option<HeaderMap>) {
         let mut state = lock(&self.state);
-        state.is_finished = true;
+        (state.is_held, state.is_finished) = (false, true);
         state.trailers = trailers;
         state.wake();
     }
@@ -211,7 +230,8 @@ impl Answer {
         if state.is_aborted {
             return Poll::Ready(Err(Aborted));
         }
-        let Some(head) = state.head.take() else {
+        let head = if state.is_held { None } else { state.head.take() };
+        let Some(head) = head else {
             state.sender = Some(context.waker().clone());
             return Poll::Pending;
         };

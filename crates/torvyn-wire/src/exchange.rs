@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use http::request::Parts;
+use http::response;
 
 use crate::answer::Answer;
 use crate::bodies::BodyError;
@@ -35,6 +36,18 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// The head of an answer, and its first messages, which leave with what is appended next.
+    pub fn hold<'a>(&self, head: response::Parts, messages: impl Iterator<Item = &'a [u8]>) {
+        self.answer.hold(head, |buffer| {
+            for message in messages {
+                match self.framing {
+                    Framing::Grpc => grpc::append_message(buffer, |out| out.extend_from_slice(message)),
+                    _ => buffer.extend_from_slice(message),
+                }
+            }
+        });
+    }
+
     /// Appends what `write` writes, as one message. False: nobody reads it any more.
     pub fn append_with(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         match self.framing {

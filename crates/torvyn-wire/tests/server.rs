@@ -101,11 +101,43 @@ fn a_request_gets_a_whole_answer() {
 }
 
 #[test]
+fn a_head_that_is_held_leaves_with_what_follows() {
+    let (mut server, address) = serve(options());
+    let client = client(address, GET);
+    let exchange = request(&mut server);
+    exchange.answer.hold(head(), |out| out.extend_from_slice(b"start "));
+    server.reactor.run_ready();
+    assert!(exchange.answer.is_held());
+    exchange.answer.append(b"text");
+    assert!(!exchange.answer.is_held());
+    exchange.answer.finish(None);
+    let got = String::from_utf8(finish(&mut server, client)).expect("text");
+    assert!(
+        got.starts_with("HTTP/1.1 200 OK\r\n") && got.ends_with("A\r\nstart text\r\n0\r\n\r\n"),
+        "{got:?}"
+    );
+}
+
+#[test]
+fn a_head_that_is_held_can_be_replaced() {
+    let (mut server, address) = serve(options());
+    let client = client(address, GET);
+    let exchange = request(&mut server);
+    exchange.answer.hold(head(), |out| out.extend_from_slice(b"start "));
+    server.reactor.run_ready();
+    let mut other = head();
+    other.status = http::StatusCode::TOO_MANY_REQUESTS;
+    exchange.answer.respond(other, "later".into());
+    let got = String::from_utf8(finish(&mut server, client)).expect("text");
+    assert!(got.starts_with("HTTP/1.1 429") && got.ends_with("\r\n\r\nlater"), "{got:?}");
+}
+
+#[test]
 fn what_follows_soon_is_sent_together_and_nothing_is_left_behind() {
     let (mut server, address) = serve(options());
     let client = client(address, GET);
     let exchange = request(&mut server);
-    exchange.answer.begin(head());
+    exchange.answer.hold(head(), |_| ());
     for part in ["one ", "two ", "three ", "four "] {
         assert!(exchange.answer.append(part.as_bytes()));
         server.reactor.run_ready();
@@ -121,7 +153,7 @@ fn a_producer_waits_for_a_client_that_does_not_read_and_is_told_when_there_is_ro
     let (mut server, address) = serve(options());
     let mut slow = connect(address, GET);
     let exchange = request(&mut server);
-    exchange.answer.begin(head());
+    exchange.answer.hold(head(), |_| ());
     let mut sent = 0;
     while !exchange.answer.must_wait() {
         assert!(exchange.answer.append(&[b'x'; 1024]));
@@ -146,7 +178,7 @@ fn a_client_that_leaves_is_reported_once() {
     let (mut server, address) = serve(options());
     let stream = connect(address, GET);
     let exchange = request(&mut server);
-    exchange.answer.begin(head());
+    exchange.answer.hold(head(), |_| ());
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("a reset");
     drop(stream);
     until(&mut server, |event| matches!(event, Event::Left(id) if id == exchange.answer.id).then_some(()));
@@ -161,7 +193,7 @@ fn an_aborted_answer_resets_its_connection() {
     let (mut server, address) = serve(options());
     let client = client(address, GET);
     let exchange = request(&mut server);
-    exchange.answer.begin(head());
+    exchange.answer.hold(head(), |_| ());
     exchange.answer.append(b"part");
     server.reactor.run_ready();
     exchange.abort();

@@ -38,7 +38,9 @@ class ServerError(ComponentError):
     """A server reported an error, instead of an answer or in the middle of one."""
 
     status: int | None = None
-    """The HTTP status; None when the answer had started."""
+    """The HTTP status; None when the answer had started, and over gRPC."""
+    is_retryable: bool = False
+    """The server itself says that a retry may help."""
     retry_after_s: float | None = None
     """How long the server asks you to wait; None if it does not say."""
     request_id: str | None = None
@@ -93,27 +95,37 @@ def error_from_response(
         code = "client.refused"
         message = f"{server} answered {status}: {message or sanitize(body, secret) or '(no body)'}"
     kind = _BY_STATUS.get(status, InternalServerError if status >= 500 else InvalidRequestError)
+    if record.get("retryable") is True and not issubclass(kind, RequestTimeoutError):
+        kind = ServerBusyError
+    elif record.get("retryable") is False and issubclass(kind, ServerBusyError):
+        kind = InternalServerError
     error = kind(message, code=code, hint=sanitize(hint, secret) if isinstance(hint, str) else None)
     error.status = status
+    error.is_retryable = record.get("retryable") is True
     error.retry_after_s = retry_after_s(headers.get("Retry-After"), headers.get("Date"))
     error.request_id = headers.get("X-Request-ID")
     return error
 
 
 def error_from_record(record: Mapping[str, Any], secret: str | None) -> ServerError:
-    """A rejection that arrived as a message on a channel, without a status."""
+    """A rejection that arrived as a message on a channel, or as the status of a gRPC call."""
     code = str(record.get("code") or "")
     code = code if _CODE.fullmatch(code) else "client.refused"
+    status, pause_s = record.get("status"), record.get("retry_after_s")
     kind: type[ServerError] = InvalidRequestError
     if record.get("retryable"):
         kind = ServerBusyError
     elif code.startswith("transport.key-"):
         kind = PermissionDeniedError
-    elif code == "transport.failed":
+    elif code == "transport.failed" or (isinstance(status, int) and status >= 500):
         kind = InternalServerError
     hint = record.get("hint")
     message = sanitize(str(record.get("message") or ""), secret) or code
-    return kind(message, code=code, hint=sanitize(hint, secret) if isinstance(hint, str) else None)
+    error = kind(message, code=code, hint=sanitize(hint, secret) if isinstance(hint, str) else None)
+    error.status = status if isinstance(status, int) else None
+    error.retry_after_s = pause_s if isinstance(pause_s, int) else None
+    error.is_retryable = record.get("retryable") is True
+    return error
 
 
 def error_from_frame(frame: ErrorFrame, secret: str | None = None) -> ServerError:

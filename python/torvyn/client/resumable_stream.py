@@ -100,16 +100,20 @@ class ResumableStream:
         self._closed.set()
         if self._opening is None:
             self._disconnect()
-        elif not self._is_resumable:
+        elif not self._is_resumable or self._reader is None:
+            # A server that has sent nothing ends a stream whose client leaves.
             self._opening.cancel()
 
     async def abandoned_id(self) -> str | None:
         """After `close`: the id of a stream that continues at the server. If the request was sent
         a moment ago, waits for the server to name it."""
         if self._opening is not None:
-            with contextlib.suppress(ConnectionLost, TorvynError):
-                await self._opening
-            self._disconnect()
+            try:
+                with contextlib.suppress(ConnectionLost, TorvynError):
+                    if not self._opening.cancelling():
+                        await self._opening
+            finally:
+                self._disconnect()
         return self.id if self.start is not None and not self.is_over else None
 
     # Reading
@@ -223,7 +227,7 @@ class ResumableStream:
         delay_s = None
         if has_started and self._is_resumable and _is_transient(error):
             delay_s = self._resume.next_delay_s(retry_after_s)
-        elif not has_started and isinstance(failure, ServerBusyError) and failure.status != 502:
+        elif not has_started and _may_be_sent_again(failure):
             delay_s = self._retry.next_delay_s(retry_after_s)
         if delay_s is None:
             self._failure = failure
@@ -251,6 +255,11 @@ def _is_transient(error: ConnectionLost | TorvynError) -> bool:
     """Whether another connection may succeed."""
     transient = (ConnectionLost, ServerBusyError, RequestTimeoutError)
     return isinstance(error, transient) or is_unreachable(error)
+
+
+def _may_be_sent_again(error: TorvynError) -> bool:
+    """Whether the answer has not begun, for sure. A proxy's 502 may hide one that has."""
+    return isinstance(error, ServerBusyError) and (error.is_retryable or error.status != 502)
 
 
 def _is_takeover(frame: Frame) -> bool:

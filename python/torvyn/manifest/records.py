@@ -178,6 +178,7 @@ class ServeRecord(Record):
     hosts: tuple[str, ...] | None = None
     cors: tuple[str, ...] | None = None
     heartbeat_s: float | None = None
+    first_byte_wait_s: float | None = None
     write_timeout_s: float | None = None
     shutdown_grace_s: float | None = None
     keep_alive_s: float | None = None

@@ -16,6 +16,7 @@ wire             where frames go
 dispatch         starts, resumes and observes streams, whatever the transport
 frame_sender     sends frames, with heartbeats and write timeouts
 rejection        a request that was not accepted
+status_table     the statuses of failures, for all transports
 public_error     what a client may know of an error
 http             routes, bodies, the chat page
 workers          several processes that share a port

@@ -1,7 +1,8 @@
 """A streamed answer: pieces -> frames -> chunks on the wire.
 
-It sends the start frame when the engine first waits, the first text at once, and then whatever is
-ready together. A slow client slows the engine; a client that stops reading is cut off.
+Nothing is sent before the engine has something, or `first_byte_wait` has passed: an answer that
+fails until then raises its error, which becomes a status. The first text leaves at once, and then
+whatever is ready together. A slow client slows the engine; a client that stops reading is cut off.
 The last frame says how the answer ended.
 """
 
@@ -12,7 +13,6 @@ import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from torvyn.concurrency.begin_wait import begin_wait
 from torvyn.engine.answer.push import push_buffered
 from torvyn.engine.delta import Delta, Piece
 from torvyn.errors import TorvynError
@@ -39,12 +39,9 @@ class AnswerStream(Call):
         "_encoder",
         "_finishes",
         "_frames",
-        "_has_begun",
         "_has_sent_text",
         "_is_open",
-        "_opening",
         "_post_text",
-        "_start",
         "_tap",
         "_text_of",
         "_texts",
@@ -75,15 +72,17 @@ class AnswerStream(Call):
         self._has_sent_text = False
         self._finishes: dict[int, Finish] = {}
         self._tap: ObserverTap | None = None
-        self._start = self._encoder.start() or self._encoder.heartbeat()
-        self._has_begun = self._is_open = False
-        """Whether it has begun to send the start frame, and whether that is sent."""
-        self._opening: Awaitable[None] | None = None
+        self._is_open = False
+        """Whether the wire has the head and the start frame."""
 
     async def run(self) -> None:
+        """Raises the failure of an answer of which nothing was sent."""
         sender = self.sender
         try:
-            await sender.deliver(*await self._push(), is_last=True)
+            frames = await self._push()
+            if self.failure is not None and not self.wire.has_begun and not self.is_left:
+                raise self.failure
+            await sender.deliver(*frames, is_last=True)
         except asyncio.CancelledError:
             if not sender.absorb_cut():
                 raise
@@ -110,8 +109,7 @@ class AnswerStream(Call):
         has to be sent before."""
         if self._tap is not None or self.is_ending or self._texts or self._frames:
             return None
-        if not self._open():
-            return None
+        self._open()
         if self.sender.direct is None:
             limits = (self.settings.chunk_tokens, self.settings.chunk_bytes)
             self.sender.direct = self.wire.direct_text(self._encoder, *limits)
@@ -121,23 +119,14 @@ class AnswerStream(Call):
         self.sender.is_left = True
         super().leave()
 
-    def _open(self) -> bool:
-        """Sends the head and the start frame, once; False: that takes a while. Not before the
-        engine was asked: an upstream works on the answer meanwhile."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._opening = begin_wait(self._begin())
-            self._is_open = self._opening is None
-        return self._is_open
-
-    async def _begin(self) -> None:
-        try:
-            await self.wire.begin(ignored_header(self.request.ignored))
-        except OSError:
-            self.leave()
-        self.watch()
-        self.sender.open()
-        await self.sender.deliver(self._start)
+    def _open(self) -> None:
+        """Makes the head and the start frame ready to leave, once. Not before the engine was asked:
+        an upstream works on the answer meanwhile."""
+        if not self._is_open:
+            self._is_open = True
+            self.wire.hold(ignored_header(self.request.ignored), self._encoder.start())
+            self.watch()
+            self.sender.open()
 
     async def _push(self) -> list[bytes]:
         """Sends everything but the last frames, which it returns."""
@@ -151,8 +140,7 @@ class AnswerStream(Call):
             error = client_error(raised)
             log_failure(error, raised, self.wire.request_id)
         self.failure = self.failure or error
-        if not self._is_open and (sending := self.flush()) is not None:
-            await sending
+        self._open()
         return [*self._take_frames(), *self._end()]
 
     def add(self, piece: Piece) -> bool:
@@ -208,19 +196,9 @@ class AnswerStream(Call):
         frames, self._frames = self._frames, []
         return frames
 
-    async def _flush_after(self, opening: Awaitable[None]) -> None:
-        try:
-            await opening
-        finally:
-            self._is_open = True
-        if (sending := self.flush()) is not None:
-            await sending
-
     def flush(self) -> Awaitable[None] | None:
         """Sends what is buffered; returns what remains to wait for, if anything."""
-        if not self._is_open and not self._open():
-            opening, self._opening = self._opening, None
-            return None if opening is None else self._flush_after(opening)
+        self._open()
         texts = self._texts
         if texts and not self._frames:
             self._tokens = self._bytes = 0

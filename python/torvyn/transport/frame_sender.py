@@ -1,7 +1,7 @@
 """Sends frames over a wire and watches it.
 
-It sends a heartbeat when nothing was sent for a while, and cuts off a client that reads nothing for
-too long.
+It sends a heartbeat when nothing was sent for a while, the first one not before `first_byte_wait`;
+and it cuts off a client that reads nothing for too long.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class FrameSender:
         "_last_s",
         "_loop",
         "_on_left",
+        "_opened_s",
         "_post",
         "_sending",
         "_settings",
@@ -57,13 +58,13 @@ class FrameSender:
         self._heartbeat = heartbeat
         self._on_left = on_left
         self._sending = 0
-        self._since_s = self._last_s = 0.0
+        self._opened_s = self._since_s = self._last_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.is_left = False
         """The client has left."""
         self.is_cut = False
         self.is_over = False
-        """The last chunk was sent; no heartbeat may follow."""
+        """Nothing may follow, such as a heartbeat."""
         self.direct: DirectText | None = None
         """Sends text in native code beside it."""
 
@@ -71,12 +72,16 @@ class FrameSender:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._time = self._loop.time
-        self._last_s = self._time()
+        self._opened_s = self._last_s = self._time()
         if self._wire.is_watched:
-            self._timer = self._loop.call_later(self._pause_s(), self._tick)
             self._wire.when_half_closed(self._probe)
+        if self._wire.is_watched or not self._wire.has_begun:
+            pause_s = min(self._pause_s(), self._settings.first_byte_wait_s)
+            self._timer = self._loop.call_later(pause_s, self._tick)
 
     def close(self) -> None:
+        # Also for a heartbeat that is on its way: an error may take the place of what is held.
+        self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
             self._wire.when_half_closed(None)
@@ -166,11 +171,17 @@ class FrameSender:
             if now_s - self._since_s >= settings.write_timeout_s:
                 self._cut()
                 return
-        elif (due_s := self._last_sent_s() + settings.heartbeat_s - now_s) <= 0:
+        elif (due_s := self._beat_due_s() - now_s) <= 0:
             self._beat()
         else:
             pause_s = min(pause_s, due_s)
-        self._timer = self._loop.call_later(pause_s, self._tick)
+        if self._wire.is_watched or not self._wire.has_begun:
+            self._timer = self._loop.call_later(pause_s, self._tick)
+
+    def _beat_due_s(self) -> float:
+        if not self._wire.has_begun:
+            return self._opened_s + self._settings.first_byte_wait_s
+        return self._last_sent_s() + self._settings.heartbeat_s
 
     def _probe(self) -> None:
         """The client sends no more. If it is gone, this makes its system say so."""
@@ -178,7 +189,9 @@ class FrameSender:
             self._beat()
 
     def _beat(self) -> None:
-        self._beating = self._loop.create_task(self.deliver(self._heartbeat()))
+        """What is held leaves too. Where many answers share a connection, nothing else does."""
+        frame = self._heartbeat() if self._wire.is_watched else b""
+        self._beating = self._loop.create_task(self.deliver(frame))
 
     def _cut(self) -> None:
         """The client reads nothing: drops what is being sent."""

@@ -10,41 +10,27 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from torvyn.errors import (
-    BugError,
-    ComponentError,
-    DeadlineExceeded,
-    Internal,
-    InvalidInput,
-    TorvynError,
-    Unavailable,
-)
+from torvyn.errors import BugError, Internal, InvalidInput, TorvynError
 from torvyn.observe.logs import Redactor
 from torvyn.protocol.openai.response_bodies import error_body
+from torvyn.transport import status_table
 from torvyn.transport.public_error import public_error
+from torvyn.transport.status_table import Row
 
 logger = logging.getLogger("torvyn.transport")
 
-_BY_CODE: Final = {
-    "engine.context-full": 400,
-    "engine.model-missing": 502,
-    "engine.request-running": 409,
-    "engine.upstream-busy": 503,
-    "engine.upstream-cut": 502,
-    "engine.upstream-denied": 502,
-    "engine.upstream-down": 502,
-    "engine.upstream-error": 502,
-    "engine.upstream-failed": 502,
-    "engine.upstream-garbage": 502,
-    "engine.upstream-refused": 400,
-    "engine.upstream-slow": 504,
-}
 _TYPES: Final = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
     429: "rate_limit_error",
 }
+_OPENAI_CODES: Final = {
+    (400, "engine.context-full"): "context_length_exceeded",
+    (404, "engine.model-missing"): "model_not_found",
+    (404, "transport.flow-unknown"): "model_not_found",
+}
+"""Those that programs look for."""
 
 
 class Rejection(InvalidInput):
@@ -165,33 +151,41 @@ class ErrorReporter:
         return error, self._redactor.text(error.message)
 
 
-def status_of(error: TorvynError) -> int:
+def row_of(error: TorvynError) -> Row:
+    """What the table of statuses says about it."""
     if isinstance(error, Rejection):
-        return error.status
-    if error.code in _BY_CODE:
-        return _BY_CODE[error.code]
-    if isinstance(error, InvalidInput):
-        return 400
-    if isinstance(error, Unavailable):
-        return 503
-    return 504 if isinstance(error, DeadlineExceeded) else 500
+        return status_table.row_of_rejection(error.status)
+    return status_table.row_of(error)
 
 
 def is_retryable(error: TorvynError) -> bool:
+    return row_of(error).is_retryable
+
+
+def headers_of(error: TorvynError) -> Mapping[str, str]:
+    """The headers of its response. If OpenAI's clients would do otherwise by themselves, one says
+    whether to retry."""
+    row = row_of(error)
     if isinstance(error, Rejection):
-        return error.status in (408, 429, 503)
-    return isinstance(error, ComponentError) and isinstance(error, (Unavailable, DeadlineExceeded))
+        headers: Mapping[str, str] = error.headers
+    else:
+        headers = {} if error.reply is None else error.reply.headers
+    if row.is_retryable == status_table.is_retried_by_default(row.status):
+        return headers
+    return {**headers, status_table.SHOULD_RETRY: "true" if row.is_retryable else "false"}
 
 
 def torvyn_error_body(error: TorvynError, message: str) -> dict[str, Any]:
     body: dict[str, Any] = {"code": error.code, "message": message}
     if error.hint:
         body["hint"] = error.hint
+    if error.reply is not None and error.reply.code:
+        body["upstream_code"] = error.reply.code
     return {"error": {**body, "retryable": is_retryable(error)}}
 
 
 def openai_error_body(error: TorvynError, message: str) -> dict[str, Any]:
-    status = status_of(error)
+    status = row_of(error).status
     kind = "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
-    code = "model_not_found" if error.code == "transport.flow-unknown" else error.code
-    return error_body(code, message, kind)
+    code = None if error.reply is None else error.reply.code
+    return error_body(code or _OPENAI_CODES.get((status, error.code), error.code), message, kind)

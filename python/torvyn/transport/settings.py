@@ -28,6 +28,10 @@ class ServerSettings:
     cors: tuple[str, ...] = ()
     """Origins whose pages may use it from a browser; `*`: any."""
     heartbeat_s: float = 15.0
+    first_byte_wait_s: float = 12.0
+    """How long an answer that has nothing yet may still become an error with a status. Balancers
+    give up on a response without a head after 15 s at the earliest; an engine says after 10 s that
+    its upstream accepts no connection."""
     write_timeout_s: float = 30.0
     shutdown_grace_s: float = 10.0
     max_body_bytes: int = KiB * KiB
@@ -92,6 +96,7 @@ class ServerSettings:
             hosts=tuple(settings["serve.hosts"]),
             cors=tuple(settings["serve.cors"]),
             heartbeat_s=settings["serve.heartbeat"],
+            first_byte_wait_s=settings["serve.first_byte_wait"],
             write_timeout_s=settings["serve.write_timeout"],
             shutdown_grace_s=settings["serve.shutdown_grace"],
             keep_alive_s=settings["serve.keep_alive"],

@@ -64,8 +64,14 @@ class Wire(ABC):
         without an event id is not part of the answer: a client cannot resume after it."""
 
     @abstractmethod
-    async def begin(self, headers: Mapping[str, str]) -> None:
-        """Sends the head, before the first frame."""
+    def hold(self, headers: Mapping[str, str], start: bytes) -> None:
+        """Takes the head and the start frame. They leave with what is posted next; until then, the
+        client can still get an error with a status instead."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client may have got something."""
+        return True
 
     @abstractmethod
     async def until_left(self) -> None:
@@ -169,9 +175,13 @@ class HttpWire(Wire):
         named = b"id: %s\n" % event_id.encode() if event_id else b""
         return b"%sdata: %s\n\n" % (named, frame)
 
-    async def begin(self, headers: Mapping[str, str]) -> None:
+    def hold(self, headers: Mapping[str, str], start: bytes) -> None:
         kind = {"content-type": KINDS[self.framing]}
-        await self.exchange.begin(200, {**kind, **STREAMED, **headers})
+        self.exchange.hold(200, {**kind, **STREAMED, **headers}, start)
+
+    @property
+    def has_begun(self) -> bool:
+        return self.exchange.has_begun
 
     async def until_left(self) -> None:
         await self.exchange.until_left()

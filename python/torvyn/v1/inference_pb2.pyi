@@ -321,13 +321,19 @@ class Pong(_message.Message):
     def __init__(self) -> None: ...
 
 class Refused(_message.Message):
-    __slots__ = ("code", "message", "hint", "retryable")
+    __slots__ = ("code", "message", "hint", "retryable", "status", "upstream_code", "retry_after_s")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_CODE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     hint: str
     retryable: bool
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., retryable: bool = ...) -> None: ...
+    status: int
+    upstream_code: str
+    retry_after_s: int
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., retryable: bool = ..., status: _Optional[int] = ..., upstream_code: _Optional[str] = ..., retry_after_s: _Optional[int] = ...) -> None: ...

@@ -34,18 +34,18 @@ class InferenceServicer(object):
     def Generate(self, request, context):
         """One answer: `start`, deltas and metas, at most one `error`, and exactly one `end`.
 
-        What is refused before the stream begins is the status of the call; what fails later is an
-        `error` before the `end`, and the status is OK. Cancelling the call, its deadline and a lost
-        connection end the answer and its engine at once.
+        A rejection before the stream begins is the status of the call; a later failure is an `error`
+        before the `end`, and the status is OK. Cancelling the call, its deadline or a lost connection
+        ends the answer and its engine at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Session(self, request_iterator, context):
-        """Many answers at a time, each under a `stream_id` that the client chooses, which can be stopped
-        and steered. The server's messages of one stream come in order. The call ends when the client
-        has closed its side and every stream has ended.
+        """Many concurrent answers, each under a `stream_id` that the client chooses, which the client can
+        stop and update. The messages of one stream are in order. The call ends when the client has
+        closed its side and every stream has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

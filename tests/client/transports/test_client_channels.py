@@ -233,7 +233,7 @@ async def test_an_observer_sees_the_same_text_and_does_not_end_the_stream(transp
 async def test_a_connection_that_falls_silent_counts_as_cut(transport: str) -> None:
     engine = Gated()
     options = {"transport": transport, "idle_timeout_s": 0.2}
-    with served(engine, grpc_port=0, heartbeat_s=3600.0) as server:
+    with served(engine, grpc_port=0, heartbeat_s=3600.0, first_byte_wait_s=0.0) as server:
         async with (
             AsyncClient(url_of(server, transport), **options) as client,
             client.stream("Hi") as stream,
@@ -245,7 +245,7 @@ async def test_a_connection_that_falls_silent_counts_as_cut(transport: str) -> N
 async def test_heartbeats_keep_it_alive(transport: str) -> None:
     engine = Gated()
     options = {"transport": transport, "idle_timeout_s": 0.5}
-    with served(engine, grpc_port=0, heartbeat_s=0.05) as server:
+    with served(engine, grpc_port=0, heartbeat_s=0.05, first_byte_wait_s=0.05) as server:
         async with (
             AsyncClient(url_of(server, transport), **options) as client,
             client.stream("Hi") as stream,

@@ -142,7 +142,7 @@ def test_bytes_that_do_not_unpack_are_an_error():
     ("code", "kind"),
     [
         (400, "engine.upstream-refused"),
-        (301, "engine.upstream-refused"),
+        (301, "engine.upstream-redirect"),
         (401, "engine.upstream-denied"),
         (403, "engine.upstream-denied"),
         (404, "engine.model-missing"),
@@ -162,8 +162,8 @@ def test_an_error_as_a_status_is_told_with_what_the_upstream_says(code, kind):
     (note,) = error.__notes__
     assert f"answered {code}: because\\x1b of ***" in note
     assert max(len(note), len(error.message)) < 500
-    is_about_the_key = code in (401, 403)
-    assert ("because" in error.message) is not is_about_the_key
+    is_for_the_operator = code in (301, 401, 403)
+    assert ("because" in error.message) is not is_for_the_operator
 
 
 def test_the_model_that_is_not_there_is_missing():

@@ -205,7 +205,7 @@ async def test_a_paced_answer_ends_at_once_when_it_is_ended(keyed, end: str) -> 
     engine = Endless()
     application = keyed.serve(engine)
     client = keyed.ask("slow")
-    await client.until(2)
+    await client.until(1)
     (call,) = application.running.calls.values()
 
     getattr(call, end)()

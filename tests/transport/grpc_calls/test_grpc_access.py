@@ -76,7 +76,8 @@ def test_the_health_of_a_server_needs_no_key_and_what_it_offers_does(keyed: Any)
 
 def test_a_key_has_as_many_streams_as_it_may(keyed: Any) -> None:
     key = keyed.add("one", max_streams=1)
-    with answering(Watched(pause_s=60), keys=str(keyed.path)) as (_, stub):
+    settings = {"keys": str(keyed.path), "first_byte_wait_s": 0.0}
+    with answering(Watched(pause_s=60), **settings) as (_, stub):
         running = stub.Generate(HI, **shown(key))
         next(running)
         error = rejection_of(stub.Generate(HI, **shown(key)))

@@ -191,7 +191,8 @@ def test_a_failure_on_the_way_is_a_frame_before_the_end() -> None:
 
 
 def test_a_stream_that_waits_sends_heartbeats() -> None:
-    with answering(Watched(pause_s=60), heartbeat_s=0.02) as (_, stub):
+    settings = {"heartbeat_s": 0.02, "first_byte_wait_s": 0.02}
+    with answering(Watched(pause_s=60), **settings) as (_, stub):
         call = stub.Generate(HI, timeout=PATIENCE_S)
         kinds = [next(call).WhichOneof("frame") for _ in range(3)]
         call.cancel()
@@ -199,8 +200,8 @@ def test_a_stream_that_waits_sends_heartbeats() -> None:
     assert kinds == ["start", "heartbeat", "heartbeat"]
 
 
-def test_the_head_comes_before_the_first_token_with_the_id_of_the_answer() -> None:
-    with answering(Watched(pause_s=60)) as (_, stub):
+def test_the_head_comes_before_a_late_first_token_with_the_id_of_the_answer() -> None:
+    with answering(Watched(pause_s=60), first_byte_wait_s=0.02) as (_, stub):
         chosen = (("x-request-id", "mine-1"),)
         calls = [stub.Generate(HI, timeout=PATIENCE_S, metadata=chosen) for _ in range(2)]
         ids = [dict(call.initial_metadata())["x-request-id"] for call in calls]

@@ -22,7 +22,8 @@ LONG = " ".join(f"word{number}" for number in range(2000))
 
 @contextmanager
 def talking(engine: Any, **settings: Any) -> Iterator[tuple[Served, Talk]]:
-    with answering(engine, **settings) as (server, stub):
+    """Answers begin at once, so that a client can read the start of one that waits."""
+    with answering(engine, **{"first_byte_wait_s": 0.0, **settings}) as (server, stub):
         talk = Talk(stub)
         try:
             yield server, talk

@@ -19,7 +19,7 @@ CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 
 
 @pytest.mark.promise("inference.buffering-proxies")
-async def test_the_head_leaves_before_the_engine_has_made_anything() -> None:
+async def test_the_head_leaves_before_a_slow_engine_has_made_anything() -> None:
     engine = Gated()
     client = Client(serving(engine), body=PROMPT_BODY)
     await client.until(1)
@@ -54,7 +54,7 @@ async def test_the_engine_is_asked_before_the_client_hears_of_it() -> None:
     assert [type(frame) for frame in client.frames()[:2]] == [StartFrame, DeltaFrame]
 
 
-async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat() -> None:
+async def test_completions_have_no_start_of_their_own_and_begin_late_with_a_heartbeat() -> None:
     engine = Gated()
     asked = {"prompt": "Hi", "stream": True}
     client = Client(serving(engine), "/v1/completions", asked)
@@ -115,8 +115,8 @@ async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
     client = Client(serving(engine), body=PROMPT_BODY)
     for number, token in enumerate("abc"):
         engine.tokens.put_nowait(token)
-        # The head, and one chunk a token.
-        await client.until(2 + number)
+        # One chunk per token; the start leaves with the first.
+        await client.until(1 + number)
     engine.tokens.put_nowait(None)
     await client
 
@@ -132,7 +132,8 @@ async def test_what_is_ready_together_leaves_together_after_the_first() -> None:
     assert first == "x"
     # 49 more: three full chunks and the last one, which goes with the end.
     assert [len(text) for text in rest] == [16, 16, 16, 1]
-    assert len(client.chunks) == 1 + 1 + 3 + 1
+    # The start leaves with the first text.
+    assert len(client.chunks) == 1 + 3 + 1
 
 
 @pytest.mark.promise("inference.chunks")

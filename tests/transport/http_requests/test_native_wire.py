@@ -50,18 +50,22 @@ def test_a_client_that_closes_its_half_still_gets_its_stream() -> None:
         assert b"[DONE]" in got
 
 
-def test_a_client_that_is_gone_behind_its_half_is_noticed_without_a_token() -> None:
+@pytest.mark.parametrize("wait_s", [0.0, 60.0])
+def test_a_client_that_is_gone_behind_its_half_is_noticed_without_a_token(wait_s: float) -> None:
     engine = Watched(pause_s=60)
-    with served(engine) as server:
+    with served(engine, first_byte_wait_s=wait_s) as server:
         with server.connect() as sock:
             sock.sendall(post(b"/v1/chat/completions", CHAT % b"true"))
-            assert b"200 OK" in sock.recv(65536)
+            if wait_s:
+                wait_for(lambda: server.application.running.calls)
+            else:
+                assert b"200 OK" in sock.recv(65536)
         assert engine.was_left.wait(PATIENCE_S)
 
 
 def test_a_client_that_has_read_everything_and_is_gone_is_noticed_without_a_token() -> None:
     engine = Watched(pause_s=60)
-    with served(engine) as server:
+    with served(engine, first_byte_wait_s=0.0) as server:
         with server.ask(b'{"prompt": "x"}') as sock:
             received = b""
             while b'"start"' not in received:

@@ -59,9 +59,11 @@ class Before:
 
 @contextmanager
 def behind(folder: Path, site: str = SHIPPED, **settings: Any) -> Iterator[Before]:
+    """Answers begin at once, so that a client has something to read."""
     engine = Gated()
+    settings = {"hosts": (NAME,), "first_byte_wait_s": 0.0, **settings}
     with (
-        served(engine, hosts=(NAME,), **settings) as server,
+        served(engine, **settings) as server,
         in_front(server.port, folder, site) as ports,
     ):
         yield Before(ports, server, engine)

@@ -43,7 +43,7 @@ def gateway(
         options: dict[str, Any] = {"retries": 0, **limits}
         with OpenAI(base_url=upstream.url, model="m", **options) as engine:
             service = Service("chat", engine, make_flow=GUARDS[guard])
-            with served({"chat": service}, **settings) as server:
+            with served({"chat": service}, **{"first_byte_wait_s": 10.0, **settings}) as server:
                 yield server
 
 
@@ -135,6 +135,7 @@ def test_what_is_no_plain_event_stream_does_not(status: int, direct_tokens: list
         frames = frames_of(server)
 
     assert any(frame.get("text") == "word " for frame in frames) == (status == 200)
+    assert (frames[0].get("status") == 502) == (status == 500)
     assert sum(direct_tokens) == 0
 
 
@@ -248,8 +249,8 @@ async def _comments(exchange: Exchange) -> None:
 
 
 def test_the_first_token_has_a_time_limit_that_comments_do_not_extend() -> None:
-    with gateway(_comments, first_token_timeout_s=0.5) as server:
-        frames = frames_of(server)
+    with gateway(_comments, first_token_timeout_s=0.5, first_byte_wait_s=0.1) as server:
+        frames = [frame for frame in frames_of(server) if frame["type"] != "heartbeat"]
 
     assert [frame["type"] for frame in frames] == ["start", "error", "end"]
     assert frames[1]["code"] == "engine.upstream-slow"

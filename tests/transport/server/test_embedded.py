@@ -132,7 +132,7 @@ def fastapi_below(prefix: str, program: Any) -> Any:
 
 def test_a_client_that_leaves_ends_the_engine() -> None:
     engine = Gated()
-    with hosted(mounted(served(engine))) as host:
+    with hosted(mounted(served(engine, first_byte_wait_s=0.0))) as host:
         with asking(host.url) as answer:
             lines = answer.iter_lines()
             next(lines)
@@ -155,7 +155,7 @@ def wrapped(application: Application) -> Any:
 
 def test_middleware_of_the_program_neither_holds_chunks_up_nor_hides_that_a_client_left() -> None:
     engine = Gated()
-    with hosted(wrapped(served(engine))) as host:
+    with hosted(wrapped(served(engine, first_byte_wait_s=0.0))) as host:
         with asking(host.url) as answer:
             assert answer.headers["x-stamp"] == "1"
             lines = answer.iter_lines()
@@ -191,7 +191,7 @@ def test_the_end_of_the_program_closes_the_engine() -> None:
 
 def test_streams_that_outlast_the_programs_patience_leave_no_engine_running() -> None:
     engine = Gated()
-    host = Host(mounted(served(engine)), grace_s=1)
+    host = Host(mounted(served(engine, first_byte_wait_s=0.0)), grace_s=1)
     try:
         with asking(host.url) as answer:
             lines = answer.iter_lines()

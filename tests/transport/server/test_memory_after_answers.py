@@ -67,7 +67,7 @@ async def test_an_answer_whose_client_left_leaves_nothing() -> None:
     application = serving(Scripted("one two three", delay=60))
     with without_collector() as left:
         client = Client(application, body=PROMPT_BODY)
-        await client.until(2)
+        await client.until(1)
         client.leave()
         await client
         await ended()

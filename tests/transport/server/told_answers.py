@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -55,7 +56,7 @@ def text(value: str) -> Step:
 @contextmanager
 def playing(script: Sequence[Any], guard: str = "none", **options: Any) -> Iterator[Served]:
     service = Service("chat", Played(script), make_flow=GUARDS[guard])
-    with served({"chat": service}, **options) as server:
+    with served({"chat": service}, **{"first_byte_wait_s": 10.0, **options}) as server:
         yield server
 
 
@@ -81,8 +82,12 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[Step | None]:
 def frames_of(server: Served, **body: Any) -> list[dict[str, Any]]:
     data = json.dumps({"prompt": "x", **body}).encode()
     asked = urllib.request.Request(f"{server.url}/v1/streams", data)
-    with urllib.request.urlopen(asked, timeout=20) as answer:
-        lines = [line[6:] for line in answer if line.startswith(b"data: ")]
+    try:
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            lines = [line[6:] for line in answer if line.startswith(b"data: ")]
+    except urllib.error.HTTPError as error:
+        # It failed before anything was sent.
+        return [{"type": "failed", "status": error.code, **json.load(error)["error"]}]
     return [json.loads(line) for line in lines]
 
 
@@ -135,7 +140,7 @@ def on_both_paths(
                 patch.setattr(AnswerStream, "direct_text", lambda self: None)
             frames = frames_of(server, **body)
             # What is counted before a cut depends on what arrives together.
-            is_cut = guard == "block" or "stop" in body
+            is_cut = guard == "block" or "stop" in body or frames[0]["type"] == "failed"
             counts = None if is_cut else account(server, frames)
             outcomes.append((seen(frames, is_cut), counts))
     return outcomes

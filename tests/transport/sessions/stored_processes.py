@@ -18,7 +18,9 @@ WORDS = "one two three four five six seven eight nine ten"
 
 @asynccontextmanager
 async def process(engine: Engine, store: object, **options: Any) -> AsyncIterator[Application]:
-    """An application as a process has it; the next one finds what it left."""
+    """An application as a process has it; the next one finds what it left. Answers begin at once,
+    so that a client has the id of one that waits."""
+    options = {"first_byte_wait_s": 0.0, **options}
     application = serving(engine, session_store=str(store), **options)
     try:
         yield application

@@ -19,7 +19,7 @@ def watching(application: Application, id: str) -> Client:
 async def running(
     engine: Gated, body: object, path: str = "/v1/streams"
 ) -> tuple[Application, Client]:
-    application = serving(engine)
+    application = serving(engine, first_byte_wait_s=0.0)
     client = Client(application, path, body)
     await client.until(1)
     await within(engine.has_begun.wait())

@@ -150,7 +150,7 @@ async def test_any_server_stops_a_stream_that_has_no_session(shared: str) -> Non
         await first.sessions.connect()
         client = Client(first, body={"prompt": "Hi"})
         engine.tokens.put_nowait("one")
-        await client.until(2)
+        await client.until(1)
         path = f"/v1/streams/{client.frames_start_id()}"
         stopped = await Client(second, path, method="DELETE")
         unknown = [
@@ -192,7 +192,7 @@ async def plain(engine: Gated, first: Application, second: Application) -> tuple
     await second.sessions.connect()
     client = Client(first, body={"prompt": "Hi"})
     engine.tokens.put_nowait("one ")
-    await client.until(2)
+    await client.until(1)
     return client, f"/v1/streams/{client.frames_start_id()}"
 
 
@@ -232,7 +232,7 @@ async def test_an_observer_at_another_server_learns_what_it_missed(shared: str) 
     async with process(Endless(), shared) as first, process(Gated(), shared) as second:
         await first.sessions.connect()
         client = Client(first, body={"prompt": "Hi"})
-        await client.until(2)
+        await client.until(1)
         path = f"/v1/streams/{client.frames_start_id()}"
         observer = Client(second, path, method="GET", query={"observe": "1"})
         await observer.until(1)

@@ -78,7 +78,7 @@ async def test_a_running_answer_is_listed_with_its_caller_and_its_tokens() -> No
     application = guarded(engine)
     client = Client(application, body=PROMPT_BODY, headers={"x-request-id": "mine"})
     engine.tokens.put_nowait("one")
-    await client.until(2)
+    await client.until(1)
 
     (stream,) = (await seen(application))["streams"]
     assert (stream["flow"], stream["model"], stream["state"]) == ("chat", "gated", "running")
@@ -94,7 +94,7 @@ async def test_one_answer_is_found_by_its_id_while_it_is_made() -> None:
     application = guarded(engine)
     client = Client(application, body=PROMPT_BODY, headers={"x-request-id": "mine"})
     engine.tokens.put_nowait("one")
-    await client.until(2)
+    await client.until(1)
 
     found = await seen(application, client.frames_start_id())
     assert (found["id"], found["state"]) == ("mine", "running")

@@ -167,7 +167,7 @@ def test_a_client_that_does_not_answer_a_close_is_dropped() -> None:
 @pytest.mark.parametrize("is_reset", [True, False])
 def test_a_client_that_leaves_without_a_word_stops_its_engines(is_reset: bool) -> None:
     engine = Watched(pause_s=60)
-    with served(engine) as server:
+    with served(engine, first_byte_wait_s=0.0) as server:
         with accepted(server, said(type="start", stream_id="s", prompt="Hi")) as raw:
             assert raw.hear()["type"] == "start"
             if is_reset:

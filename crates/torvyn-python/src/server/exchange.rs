@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyConnectionResetError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_wire::bytes::Bytes;
 use torvyn_wire::http::{Response, StatusCode, Version, response};
@@ -152,16 +153,23 @@ impl WireExchange {
         })
     }
 
-    /// The head of an answer that is appended to. It is sent with what is appended next, or by `flush`.
-    fn begin(&self, status: u16, headers: Vec<(String, String)>) -> PyResult<()> {
-        let head = head(status, &headers)?;
-        self.driven.lock().reactor.before_run(|| self.exchange.answer.begin(head));
+    /// The head of an answer that is appended to, and its first parts. They are sent with what is appended next, or by
+    /// `release`; until then, `respond` may replace them.
+    #[pyo3(signature = (status, headers, parts=Vec::new()))]
+    fn hold(&self, status: u16, headers: Vec<(String, String)>, parts: Vec<PyBackedBytes>) -> PyResult<()> {
+        self.exchange.hold(head(status, &headers)?, parts.iter().map(|part| &**part));
         Ok(())
     }
 
-    /// Sends what `begin` has left to do.
-    fn flush(&self) {
-        self.driven.after(|| ());
+    /// Sends what is held.
+    fn release(&self) {
+        self.driven.after(|| self.exchange.answer.release());
+    }
+
+    /// Whether nothing was sent of what `hold` took.
+    #[getter]
+    fn is_held(&self) -> bool {
+        self.exchange.answer.is_held()
     }
 
     /// Sends a whole answer.

@@ -25,8 +25,11 @@ def server_message(message: Any, secret: str | None) -> ServerMessage:
     if kind == "refused":
         payload = message.refused
         record = {name: getattr(payload, name) for name in ("code", "message", "retryable")}
-        if payload.HasField("hint"):
-            record["hint"] = payload.hint
+        # A server of an earlier version says no status.
+        record["status"] = payload.status or None
+        for name in ("hint", "retry_after_s"):
+            if payload.HasField(name):
+                record[name] = getattr(payload, name)
         return ServerMessage(
             "refused", stream_id, rejection=failures.error_from_record(record, secret)
         )

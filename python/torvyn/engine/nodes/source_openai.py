@@ -38,6 +38,12 @@ SPEC = spec_of(
             "Whether unknown fields of a request are forwarded to the upstream.",
         ),
         Option(
+            "hide_not_found",
+            "boolean",
+            False,
+            "Whether a 404 of the upstream is a 502 for clients of a server.",
+        ),
+        Option(
             "client",
             "choice",
             "native",
@@ -61,5 +67,5 @@ class OpenAISource(EngineSource):
     def open_engine(self, options: Mapping[str, Any]) -> Engine:
         limits: dict[str, Any] = {f"{name}_s": options[name] for name in _LIMITS}
         limits["max_line_bytes"] = options["max_line"]
-        same = {name: options[name] for name in (*_SAME, "forward_unknown")}
+        same = {name: options[name] for name in (*_SAME, "forward_unknown", "hide_not_found")}
         return open_engine("openai", **limits, **same)

@@ -82,6 +82,12 @@ SPEC = spec_of(
             True,
             "Whether unknown fields of a request are forwarded to the member.",
         ),
+        Option(
+            "hide_not_found",
+            "boolean",
+            False,
+            "Whether a 404 of the members is a 502 for clients of a server.",
+        ),
     ),
     """\
 [flow.main.nodes.model]

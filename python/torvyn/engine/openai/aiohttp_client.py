@@ -22,8 +22,9 @@ class AiohttpResponse(UpstreamResponse):
         self._response = response
         self._upstream = upstream
 
-    def header(self, name: str) -> str | None:
-        return self._response.headers.get(name)
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {name.lower(): value for name, value in self._response.headers.items()}
 
     async def read(self, deadline_s: float) -> bytes:
         import aiohttp

@@ -39,8 +39,10 @@ class UpstreamResponse(ABC):
         self.content_type = content_type
         """Without its parameters."""
 
+    @property
     @abstractmethod
-    def header(self, name: str) -> str | None: ...
+    def headers(self) -> Mapping[str, str]:
+        """By lower-case names."""
 
     @abstractmethod
     async def read(self, deadline_s: float) -> bytes:

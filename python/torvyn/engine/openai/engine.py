@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CLIENT: ClientName = "native"
 _FIRST_PAUSE_S: Final = 0.25
-_LONGEST_PAUSE_S: Final = 30.0
+_LONGEST_PAUSE_S: Final = 5.0
+"""The clients of a server hear of a longer one, in time to have it as a status."""
 _MOST_BODY: Final = 64 * 1024
 _LEAST_LINE_BYTES: Final = 1024
 _ID: Final = re.compile(r"[!-~]{1,128}")
@@ -62,14 +63,16 @@ class OpenAI(Engine):
         retries: int = 2,
         max_line_bytes: int = MAX_LINE_BYTES,
         forward_unknown: bool = True,
+        hide_not_found: bool = False,
         client: ClientName | None = None,
     ) -> None:
         """Time limits: to connect; from the request to the first token, with retries; and from one
         token to the next. `base_url` defaults to `OPENAI_BASE_URL`.
 
         `max_line_bytes` limits the lines of its response. With `forward_unknown`, the `extra`
-        fields of a request are sent to the upstream. `client` sends the requests; by default, the
-        native one.
+        fields of a request are sent to the upstream. With `hide_not_found`, a 404 of the upstream
+        is a 502 for the clients of a server: its operator has chosen the model. `client` sends the
+        requests; by default, the native one.
         """
         super().__init__()
         self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL"))
@@ -90,7 +93,7 @@ class OpenAI(Engine):
         self._retries = retries
         self._max_line_bytes = max_line_bytes
         self.takes_extra = forward_unknown
-        self._upstream = Upstream(url=self._url, secret=self._key)
+        self._upstream = Upstream(url=self._url, secret=self._key, hides_not_found=hide_not_found)
         self._client = _client(client or DEFAULT_CLIENT, self._upstream, connect_timeout_s)
 
     def describe(self) -> Mapping[str, Any]:
@@ -162,6 +165,8 @@ class OpenAI(Engine):
             except TorvynError as error:
                 problem = error
             may_help = problem.code in ("engine.upstream-down", "engine.upstream-busy")
+            if problem.reply is not None and problem.reply.headers.get("x-should-retry") == "false":
+                may_help = False
             is_too_long = pause_s is not None and not pause_s <= _LONGEST_PAUSE_S
             if attempt == self._retries or not may_help or is_too_long:
                 raise problem
@@ -190,8 +195,9 @@ class OpenAI(Engine):
         finally:
             response.close()
         body = data[:_MOST_BODY].decode(errors="replace")
-        problem = self._upstream.rejection(response.status, body)
-        return problem, retry_after_s(response.header("Retry-After"), response.header("Date"))
+        headers = response.headers
+        problem = self._upstream.rejection(response.status, body, headers)
+        return problem, retry_after_s(headers.get("retry-after"), headers.get("date"))
 
 
 def _client(name: ClientName, upstream: Upstream, connect_timeout_s: float) -> UpstreamClient:

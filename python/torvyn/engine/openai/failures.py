@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -24,12 +26,19 @@ from torvyn.errors import (
     MissingError,
     TorvynError,
     Unavailable,
+    UpstreamReply,
 )
 from torvyn.protocol.frames import ErrorFrame
+from torvyn.protocol.retry_after import retry_after_s
 
 logger = logging.getLogger("torvyn.engine")
-RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""Statuses after which the same request may succeed."""
+RETRIED: Final = frozenset({408, 409, 429, 500, 502, 503, 504, *range(520, 525), 529})
+"""Statuses after which the same request may succeed; some of them only proxies send."""
+_LIMITS: Final = re.compile(r"(?:x-)?ratelimit(?:-[a-z0-9-]{1,40})?|retry-after-ms|x-should-retry")
+_HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
+_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MOST_LIMITS: Final = 32
+_LONGEST_PAUSE_S: Final = 30 * 86400.0
 
 Failed = TypeVar("Failed", bound=TorvynError)
 
@@ -41,6 +50,8 @@ class Upstream:
     name: str = "the upstream"
     url: str = ""
     secret: str | None = field(default=None, repr=False)
+    hides_not_found: bool = False
+    """Clients do not hear that it knows no such model."""
 
     @property
     def host(self) -> str | None:
@@ -56,15 +67,19 @@ class Upstream:
         error.add_note(f"{place}: {printable(detail, self.secret) or 'no details'}")
         return error
 
-    def rejection(self, status: int, body: str) -> TorvynError:
-        """A response with an error status."""
-        text = _message_of(body)
-        error = self._rejection(status, self.public(text))
+    def rejection(
+        self, status: int, body: str, headers: Mapping[str, str] | None = None
+    ) -> TorvynError:
+        """A response with another status than 200."""
+        text, code = _message_of(body), _code_of(body)
+        error = self._rejection(status, self.public(text), code)
+        if error.code in _CONCERNS_CLIENTS and not (status == 404 and self.hides_not_found):
+            error.reply = UpstreamReply(status, code, _limits_of(headers or {}))
         return self.with_detail(error, f"answered {status}: {text}")
 
-    def _rejection(self, status: int, text: str) -> TorvynError:
-        if status in (401, 403):
-            # Its text is about the operator's key.
+    def _rejection(self, status: int, text: str, code: str | None) -> TorvynError:
+        if status in (401, 402, 403):
+            # Its text is about the operator's key, or about who pays for it.
             message = f"{self.name} does not accept the key of this engine ({status})"
             hint = "set `api_key`, or the environment variable that `api_key_env` names"
             return Fatal(message, hint=hint, code="engine.upstream-denied")
@@ -76,10 +91,15 @@ class Upstream:
             return Unavailable(message, code="engine.upstream-busy")
         if status >= 500:
             return Unavailable(message, code="engine.upstream-failed")
+        if status < 300:
+            return self.garbage(f"the status {status}")
         if status < 400:
             hint = "redirects are not followed; set `base_url` to the address it redirects to"
-            return InvalidInput(message, hint=hint, code="engine.upstream-refused")
-        return InvalidInput(message, code="engine.upstream-refused")
+            message = f"{self.name} redirects requests ({status})"
+            return Fatal(message, hint=hint, code="engine.upstream-redirect")
+        is_too_long = code == "context_length_exceeded"
+        kind = "engine.context-full" if is_too_long else "engine.upstream-refused"
+        return InvalidInput(message, code=kind)
 
     def error_event(self, error: ErrorFrame) -> ComponentError:
         """An error that the upstream sent in the middle of its answer."""
@@ -144,6 +164,14 @@ class Upstream:
         return failed
 
 
+_CONCERNS_CLIENTS: Final = frozenset(
+    {
+        "engine.context-full",
+        "engine.model-missing",
+        "engine.upstream-busy",
+        "engine.upstream-refused",
+    }
+)
 _GARBAGE: Final = {
     "protocol.line-too-long": "a line above the limit",
     "protocol.event-too-large": "an event above the limit",
@@ -157,7 +185,8 @@ def log(error: TorvynError, request_id: str) -> None:
     if not details:
         return
     # A rejected request is the client's mistake, and the client gets the error.
-    level = logging.INFO if error.code == "engine.upstream-refused" else logging.WARNING
+    is_clients = error.code in ("engine.upstream-refused", "engine.context-full")
+    level = logging.INFO if is_clients else logging.WARNING
     logger.log(
         level,
         "request %s: %s: %s",
@@ -179,3 +208,24 @@ def _message_of(body: str) -> str:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):
         return body
+
+
+def _code_of(body: str) -> str | None:
+    """The code in an error body. Some upstreams repeat the status there."""
+    try:
+        error = json.loads(body)["error"]
+        code = error.get("code")
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return None
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else None
+
+
+def _limits_of(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that say when to try again, and what the rate limits are."""
+    names = [name for name in headers if _LIMITS.fullmatch(name)][:_MOST_LIMITS]
+    limits = {name: headers[name] for name in names if _HEADER.fullmatch(headers[name])}
+    pause_s = retry_after_s(headers.get("retry-after"), headers.get("date"))
+    if pause_s is not None:
+        # In seconds, because a date would be one of the upstream's clock.
+        limits["retry-after"] = str(math.ceil(min(pause_s, _LONGEST_PAUSE_S)))
+    return limits

@@ -37,11 +37,12 @@ class NativeUpstreamResponse(UpstreamResponse):
         super().__init__(response.status, kind.partition(";")[0].strip().lower())
         self._response = response
         self._upstream = upstream
-        encoding = (self.header("Content-Encoding") or "identity").strip().lower()
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
         self._unpack = None if encoding == "identity" else self._unpacker(encoding)
 
-    def header(self, name: str) -> str | None:
-        return self._response.headers.get(name.lower())
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._response.headers
 
     @property
     def direct_idle_s(self) -> float | None:

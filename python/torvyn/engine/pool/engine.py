@@ -42,6 +42,7 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
     "engine.upstream-garbage": "failed",
     "engine.upstream-refused": "refused",
     "engine.context-full": "refused",
+    "engine.upstream-redirect": "failed",
     "engine.upstream-slow": "failed",
     "engine.model-missing": "failed",
 }
@@ -73,6 +74,7 @@ class Pool(Engine):
         idle_timeout_s: float = 60.0,
         extra_body: Mapping[str, Any] | None = None,
         forward_unknown: bool = True,
+        hide_not_found: bool = False,
         client: ClientName | None = None,
         **limits: Any,
     ) -> None:
@@ -97,6 +99,7 @@ class Pool(Engine):
             "idle_timeout_s": idle_timeout_s,
             "extra_body": extra_body,
             "forward_unknown": forward_unknown,
+            "hide_not_found": hide_not_found,
             "client": client,
             "retries": 0,
         }

@@ -204,6 +204,12 @@ SERVE: Final = Table(
             default_doc="none",
         ),
         duration("heartbeat", "A stream sends a heartbeat after this much silence.", 15.0),
+        duration(
+            "first_byte_wait",
+            "How long a stream sends nothing at all while its engine has nothing: what fails until "
+            "then is an error with a status.",
+            12.0,
+        ),
         duration("write_timeout", "How long a client may stop reading a stream.", 30.0),
         duration(
             "shutdown_grace", "How long open streams may continue when the server shuts down.", 10.0

@@ -142,7 +142,7 @@ class RunningCalls:
                 call.fail(revoked())
         for subscriber in list(self._subscribers):
             if not is_valid(subscriber.wire.caller):
-                subscriber.end(revoked().code, revoked().message)
+                subscriber.end(revoked())
         for multiplexer in list(self.channels):
             if not is_valid(multiplexer.channel.caller):
                 multiplexer.close_when_idle(revoked)

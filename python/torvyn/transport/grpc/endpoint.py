@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from torvyn.errors import MissingError
 from torvyn.protocol import traceparent
 from torvyn.transport.grpc.packages import require_packages
-from torvyn.transport.grpc.status import Code, GrpcStatus
+from torvyn.transport.grpc.status import GrpcStatus
 from torvyn.transport.rejection import Rejection, shutting_down
+from torvyn.transport.status_table import Code
 
 if TYPE_CHECKING:
     from torvyn.transport.access.authentication import Authenticator
@@ -137,7 +138,7 @@ class GrpcEndpoint:
             exchange.when_over(None)
 
     def _reject(self, exchange: GrpcExchange, raised: Exception) -> Code:
-        if isinstance(raised, MissingError):
+        if isinstance(raised, MissingError) and not self._methods:
             # Without the packages a status has no details.
             exchange.end_call(Code.UNIMPLEMENTED, f"{raised.message}: {raised.hint}", ())
             return Code.UNIMPLEMENTED

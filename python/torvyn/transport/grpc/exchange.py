@@ -26,8 +26,8 @@ from torvyn.transport.request_body import invalid
 
 if TYPE_CHECKING:
     from torvyn._native import MessageEncoder, WireExchange
-    from torvyn.transport.grpc.status import Code
     from torvyn.transport.settings import ServerSettings
+    from torvyn.transport.status_table import Code
 
 _HEAD: Final = {"content-type": "application/grpc+proto", "grpc-accept-encoding": "identity"}
 _PLAIN: Final = string.punctuation.replace("%", "") + " "
@@ -42,7 +42,6 @@ class GrpcExchange(NativeExchange):
         "_on_over",
         "_settings",
         "cut_reason",
-        "has_begun",
         "has_last_frame",
         "is_watched",
     )
@@ -56,7 +55,6 @@ class GrpcExchange(NativeExchange):
         self._on_over: Callable[[], None] | None = None
         self.cut_reason: TorvynError | None = None
         """Why the server ended the call, if it did."""
-        self.has_begun = False
         self.has_last_frame = False
         """The last frame was sent or is being sent."""
         self.is_watched = False
@@ -103,10 +101,14 @@ class GrpcExchange(NativeExchange):
 
     # The answer
 
+    def hold_call(self, *messages: bytes) -> None:
+        """`hold` of a call."""
+        self.hold(200, _HEAD, *messages)
+
     def begin_call(self) -> None:
         """Sends the head."""
-        self.has_begun = True
-        self._begin(200, self._with_ids(_HEAD))
+        self.hold_call()
+        self.release_soon()
 
     def post_messages(self, messages: list[bytes]) -> Awaitable[None] | None:
         """Sends them; returns what remains to wait for, if anything. Either raises `OSError` when

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2 as pb
 
 from torvyn.transport.grpc.messages import decode
-from torvyn.transport.grpc.status import Code
+from torvyn.transport.status_table import Code
 from torvyn.v1 import inference_pb2
 
 if TYPE_CHECKING:

@@ -7,52 +7,18 @@ a retry may help, `google.rpc.RetryInfo`. The trailing metadata repeats them for
 from __future__ import annotations
 
 from base64 import b64encode
-from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 from torvyn.errors import TorvynError
 from torvyn.protocol.openai.surrogate_pairs import encodable
-from torvyn.transport.rejection import Rejection, is_retryable, status_of
+from torvyn.transport.rejection import headers_of, is_retryable, row_of
+from torvyn.transport.status_table import Code
 
 DOMAIN: Final = "torvyn"
 _MAX_CHARACTERS: Final = 1000
 """Of a message: clients reject HTTP/2 headers that are too large."""
 
 
-class Code(IntEnum):
-    """Those that this server uses."""
-
-    OK = 0
-    CANCELLED = 1
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    UNAUTHENTICATED = 16
-
-
-_CODES: Final = {
-    400: Code.INVALID_ARGUMENT,
-    401: Code.UNAUTHENTICATED,
-    403: Code.PERMISSION_DENIED,
-    404: Code.NOT_FOUND,
-    408: Code.DEADLINE_EXCEEDED,
-    409: Code.ALREADY_EXISTS,
-    410: Code.FAILED_PRECONDITION,
-    413: Code.RESOURCE_EXHAUSTED,
-    421: Code.PERMISSION_DENIED,
-    429: Code.RESOURCE_EXHAUSTED,
-    501: Code.UNIMPLEMENTED,
-    502: Code.UNAVAILABLE,
-    503: Code.UNAVAILABLE,
-    504: Code.DEADLINE_EXCEEDED,
-}
 _BY_NAME: Final = {"transport.body-malformed": Code.INTERNAL}
 """gRPC calls this an error of the libraries on both sides, not of the request."""
 
@@ -63,8 +29,7 @@ class GrpcStatus:
     __slots__ = ("code", "message", "metadata")
 
     def __init__(self, error: TorvynError, message: str) -> None:
-        code = _CODES.get(status_of(error), Code.INTERNAL)
-        self.code = _BY_NAME.get(error.code, code)
+        self.code = _BY_NAME.get(error.code, row_of(error).code)
         self.message = encodable(message)[:_MAX_CHARACTERS]
         retry_s = _retry_s(error)
         self.metadata = [
@@ -73,12 +38,16 @@ class GrpcStatus:
         ]
         if retry_s is not None:
             self.metadata.append(("retry-after", str(retry_s)))
+        headers = headers_of(error)
+        self.metadata += [(name, headers[name]) for name in headers if name != "retry-after"]
 
     def _details(self, error: TorvynError, retry_s: int | None) -> str:
         from google.rpc import error_details_pb2, status_pb2
 
-        hint = {"hint": encodable(error.hint)[:_MAX_CHARACTERS]} if error.hint else {}
-        info = error_details_pb2.ErrorInfo(reason=error.code, domain=DOMAIN, metadata=hint)
+        about = {"hint": encodable(error.hint)[:_MAX_CHARACTERS]} if error.hint else {}
+        if error.reply is not None and error.reply.code:
+            about["upstream_code"] = error.reply.code
+        info = error_details_pb2.ErrorInfo(reason=error.code, domain=DOMAIN, metadata=about)
         status = status_pb2.Status(code=self.code, message=self.message)
         status.details.add().Pack(info)
         if retry_s is not None:
@@ -90,7 +59,8 @@ class GrpcStatus:
 
 def _retry_s(error: TorvynError) -> int | None:
     """After how many seconds a retry may help."""
-    retry_after: Any = error.headers.get("retry-after") if isinstance(error, Rejection) else None
-    if retry_after is not None:
+    if not is_retryable(error):
+        return None
+    if (retry_after := headers_of(error).get("retry-after")) is not None:
         return int(retry_after)
-    return 1 if is_retryable(error) else None
+    return 1

@@ -44,9 +44,6 @@ class CallWire(Wire):
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return message_from_json(frame, event_id.rpartition("-")[0])
 
-    async def begin(self, headers: Mapping[str, str]) -> None:
-        self.exchange.begin_call()
-
     async def until_left(self) -> None:
         await self.exchange.until_left()
 
@@ -63,10 +60,14 @@ class GrpcWire(CallWire):
         super().bind(id)
         self.exchange.id = id
 
-    async def begin(self, headers: Mapping[str, str]) -> None:
+    def hold(self, headers: Mapping[str, str], start: bytes) -> None:
         # From here on the answer waits for `until_left`.
         self.exchange.is_watched = True
-        await super().begin(headers)
+        self.exchange.hold_call(*messages((start,)))
+
+    @property
+    def has_begun(self) -> bool:
+        return self.exchange.has_begun
 
     def post(self, frames: Sequence[bytes], is_last: bool = False) -> Awaitable[None] | None:
         self.exchange.has_last_frame = is_last
@@ -91,6 +92,9 @@ class GrpcChannel(CallWire, Channel):
     """A call that carries many streams."""
 
     __slots__ = ()
+
+    async def open(self) -> None:
+        self.exchange.begin_call()
 
     def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
         prefix = _prefix(stream_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 
 from torvyn.concurrency.begin_wait import begin_wait
@@ -24,7 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class AsgiExchange(HttpExchange):
-    __slots__ = ("receive", "send")
+    __slots__ = ("_held", "receive", "send")
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, sample_rate: float = 0.0
@@ -46,6 +46,8 @@ class AsgiExchange(HttpExchange):
         )
         self.receive = receive
         self.send = send
+        self._held: tuple[Message, bytes] | None = None
+        """The head of a response, and its first parts."""
 
     async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
         try:
@@ -77,20 +79,36 @@ class AsgiExchange(HttpExchange):
             if not message.get("more_body"):
                 return b"".join(parts)
 
-    async def send_head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
+    def _hold(self, status: int, headers: list[tuple[str, str]], parts: Sequence[bytes]) -> None:
+        self._held = _head(status, headers), b"".join(parts)
+
+    @property
+    def _is_held(self) -> bool:
+        return self._held is not None
 
     async def send_whole(
         self, status: int, headers: Iterable[tuple[str, str]], data: bytes
     ) -> None:
-        await self.send_head(status, headers)
+        self._held = None
+        await self.send(_head(status, headers))
         await self.send({"type": "http.response.body", "body": data})
 
     def post(self, data: bytes, is_last: bool = False) -> Awaitable[None] | None:
+        return begin_wait(self._send_part(data, is_last))
+
+    async def _send_part(self, data: bytes, is_last: bool) -> None:
+        if self._held is not None:
+            (head, first), self._held = self._held, None
+            data = first + data
+            await self.send(head)
         message = {"type": "http.response.body", "body": data, "more_body": not is_last}
-        return begin_wait(self.send(message))
+        await self.send(message)
 
     async def until_left(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
+
+
+def _head(status: int, headers: Iterable[tuple[str, str]]) -> Message:
+    encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    return {"type": "http.response.start", "status": status, "headers": encoded}

@@ -9,9 +9,9 @@ from torvyn.protocol import traceparent
 from torvyn.transport.http import routes
 from torvyn.transport.http.exchange import ClientDisconnected, HttpExchange
 from torvyn.transport.rejection import (
-    Rejection,
+    headers_of,
     openai_error_body,
-    status_of,
+    row_of,
     torvyn_error_body,
 )
 from torvyn.transport.websocket.channel import PATH as WEBSOCKET
@@ -91,9 +91,8 @@ class HttpEndpoint:
         error, message = self._errors.report(raised, exchange.id)
         if not exchange.summary.get("error"):
             exchange.summary = {**exchange.summary, "error": error.code}
-        if exchange.status:
+        if exchange.has_begun:
             return
         is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith(_TORVYN)
         body = (openai_error_body if is_openai else torvyn_error_body)(error, message)
-        headers = error.headers if isinstance(error, Rejection) else {}
-        await exchange.answer(body, status_of(error), headers=headers)
+        await exchange.answer(body, row_of(error).status, headers=headers_of(error))

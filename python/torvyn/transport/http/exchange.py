@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl
@@ -80,7 +80,7 @@ class HttpExchange(ABC):
         self.peer = peer
         """The address of the client, if known."""
         self.status = 0
-        """Of the response; 0 before it begins."""
+        """Of the response; 0 before there is one."""
         self.summary: Mapping[str, Any] = {}
         """Of the answer, for the request log."""
 
@@ -100,9 +100,25 @@ class HttpExchange(ABC):
     async def read_body(self, settings: ServerSettings, bodies: BodyBudget) -> bytes:
         """Raises a rejection, or `ClientDisconnected`."""
 
+    def hold(self, status: int, headers: Mapping[str, str], *parts: bytes) -> None:
+        """The head of a streamed response, and its first parts. They leave with what is posted
+        next; until then, `answer` may replace them."""
+        self.status = status
+        self._hold(status, self._with_ids(headers), parts)
+
     @abstractmethod
-    async def send_head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        """Sends the head of a response that is streamed."""
+    def _hold(self, status: int, headers: list[tuple[str, str]], parts: Sequence[bytes]) -> None:
+        """The same, with all headers."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client may have some of a response."""
+        return self.status != 0 and not self._is_held
+
+    @property
+    @abstractmethod
+    def _is_held(self) -> bool:
+        """Whether what `hold` was given has not left."""
 
     @abstractmethod
     async def send_whole(
@@ -155,10 +171,6 @@ class HttpExchange(ABC):
         """Calls it when the client sends no more, where the server below tells. Such a client may
         still read, or be gone: what is sent to it next shows."""
         return
-
-    async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self.status = status
-        await self.send_head(status, self._with_ids(headers))
 
     async def answer(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
@@ -84,13 +84,16 @@ class NativeExchange(HttpExchange):
             raise body_malformed()
         raise too_many_bodies() if error == "refused" else body_too_slow(settings)
 
-    async def send_head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        self._begin(status, list(headers))
+    def _hold(self, status: int, headers: list[tuple[str, str]], parts: Sequence[bytes]) -> None:
+        self._native.hold(status, headers, parts)
 
-    def _begin(self, status: int, headers: list[tuple[str, str]]) -> None:
-        """Sends the head, together with what is sent in the same turn of the loop."""
-        self._native.begin(status, headers)
-        asyncio.get_running_loop().call_soon(self._native.flush)
+    @property
+    def _is_held(self) -> bool:
+        return self._native.is_held
+
+    def release_soon(self) -> None:
+        """Sends what `hold` was given, together with what is sent in the same turn of the loop."""
+        self._loop.call_soon(self._native.release)
 
     async def send_whole(
         self, status: int, headers: Iterable[tuple[str, str]], data: bytes

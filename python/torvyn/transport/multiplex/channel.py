@@ -33,6 +33,13 @@ class Channel(Wire):
     __slots__ = ()
 
     @abstractmethod
+    async def open(self) -> None:
+        """Accepts the connection."""
+
+    def hold(self, headers: Mapping[str, str], start: bytes) -> None:
+        """Nothing to hold: a channel sends what it is given."""
+
+    @abstractmethod
     def abandon_sends(self) -> None:
         """The client has left: ends every `post` that waits."""
 
@@ -158,8 +165,12 @@ class ChannelStream(Wire):
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return self._channel.encode_stored(frame, event_id)
 
-    async def begin(self, headers: Mapping[str, str]) -> None:
-        """Nothing to send: the channel has begun already."""
+    def hold(self, headers: Mapping[str, str], start: bytes) -> None:
+        self._unsent.append(start)
+
+    @property
+    def has_begun(self) -> bool:
+        return self._has_begun
 
     async def until_left(self) -> None:
         await self._left.wait()
@@ -188,10 +199,13 @@ class ChannelStream(Wire):
 
     async def _send_frames(self, frames: Sequence[bytes], is_last: bool) -> None:
         unsent = self._unsent
-        unsent.extend(filter(None, frames))
+        unsent.extend(frames)
         if is_last:
             self._on_last_frame(self)
         while unsent:
+            if not unsent[0]:
+                unsent.popleft()
+                continue
             epoch = ""
             if not self._has_begun:
                 self._has_begun, epoch = True, self._epoch

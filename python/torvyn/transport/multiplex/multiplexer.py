@@ -18,6 +18,8 @@ from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.channel import Channel, ChannelStream
 from torvyn.transport.rejection import (
     Rejection,
+    headers_of,
+    row_of,
     shutting_down,
     torvyn_error_body,
     unknown_stream,
@@ -68,7 +70,7 @@ class Multiplexer:
         """Until `reader` returns because the client has left, the client stops reading, or the
         server drains and the last stream has ended. Then calls `close`."""
         with self._running.channels.register(self):
-            await self.channel.begin({})
+            await self.channel.open()
             reading = asyncio.ensure_future(reader)
             reading.add_done_callback(self._on_reader_done)
             self.sender.open()
@@ -99,7 +101,9 @@ class Multiplexer:
     async def reject(self, raised: Exception, stream_id: str | None = None) -> None:
         """Tells the client why a message was rejected or a stream ended."""
         error, message = self._dispatcher.errors.report(raised, self.channel.request_id)
-        body = torvyn_error_body(error, message)["error"]
+        body = {**torvyn_error_body(error, message)["error"], "status": row_of(error).status}
+        if (retry_after := headers_of(error).get("retry-after")) is not None:
+            body["retry_after_s"] = int(retry_after)
         await self.sender.deliver(self.channel.control_message("refused", stream_id, **body))
 
     def drain(self) -> None:

@@ -41,7 +41,11 @@ class KeptSessions(dict[str, Session]):
             timer.cancel()
 
     def expire_later(self, session: Session) -> None:
-        """Starts the time for which a session without a client is kept."""
+        """Starts the time for which a session without a client is kept. One that has sent nothing
+        is not: nobody can know its id."""
+        if session.buffer.start is None:
+            self._evict(session)
+            return
         if (timer := self._timers.pop(session.id, None)) is not None:
             timer.cancel()
         if self.get(session.id) is session:

@@ -78,6 +78,8 @@ class Session:
         self._unread_bytes = 0
         self._dropped = Progress()
         self._is_suspended = False
+        self.failure: TorvynError | None = None
+        """Why its answer has no frames at all."""
         self.lost: SessionLost | None = None
         """Why this server no longer generates it."""
 
@@ -111,7 +113,7 @@ class Session:
         store, is_over, first = self.store, _is_end(frames[-1]), self.buffer.first
         if store is not None and not self._is_suspended:
             try:
-                await store.append(self.id, self.buffer.next, list(frames), is_over)
+                await self._append(store, self.buffer.next, list(frames), is_over)
             except SessionLost as lost:
                 self.lose(lost)
                 return
@@ -122,6 +124,15 @@ class Session:
         self._keep(frames, is_over)
         if store is not None and not is_over and self.buffer.first != first:
             await store.forget_before(self.id, self.buffer.first, self._dropped.to_json())
+
+    async def _append(
+        self, store: FrameStore, seq: int, frames: list[bytes], is_over: bool
+    ) -> None:
+        if not seq and len(frames) > 1:
+            # The start frame is kept for longer than those after it.
+            await store.append(self.id, 0, frames[:1], False)
+            seq, frames = 1, frames[1:]
+        await store.append(self.id, seq, frames, is_over)
 
     def _keep(self, frames: Sequence[bytes], is_over: bool) -> None:
         self.fill(frames)
@@ -272,16 +283,17 @@ class SessionWire(Wire):
     """Writes into the buffer of a session, and so needs no heartbeats."""
 
     is_watched: ClassVar[bool] = False
-    __slots__ = ("_is_resumed", "_session")
+    __slots__ = ("_held", "_session")
 
     def __init__(self, session: Session, peer: str | None = None) -> None:
         super().__init__(session.id, session.caller, "/v1/streams", peer)
         self._session = session
-        self._is_resumed = session.buffer.start is not None
+        self._held: tuple[bytes, ...] = ()
+        """The start frame, until there is more."""
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
         encoder = Encoder("torvyn", "json", **{**identity, "epoch": self._session.epoch})
-        if self._is_resumed:
+        if self.has_begun:
             encoder.meta("{}", self._session.buffer.next - 1)  # continues the numbers
         return encoder
 
@@ -291,20 +303,22 @@ class SessionWire(Wire):
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return frame
 
-    async def begin(self, headers: Mapping[str, str]) -> None:
-        """Nothing to send: each subscriber begins its own connection."""
+    def hold(self, headers: Mapping[str, str], start: bytes) -> None:
+        if not self.has_begun:  # by an earlier process
+            self._held = (start,)
+
+    @property
+    def has_begun(self) -> bool:
+        return self._session.buffer.start is not None
 
     async def until_left(self) -> None:
         """Never returns: a session that no client resumes is cancelled."""
         await asyncio.get_running_loop().create_future()
 
     async def _add(self, frames: Sequence[bytes]) -> None:
-        if self._is_resumed:
-            # The buffer has the start frame already.
-            self._is_resumed = False
-            frames = frames[1:]
-        if frames:
-            await self._session.add(frames)
+        held, self._held = self._held, ()
+        if ready := [frame for frame in (*held, *frames) if frame]:
+            await self._session.add(ready)
 
 
 def _is_end(frame: bytes) -> bool:

@@ -76,21 +76,27 @@ class SessionAnswers:
                     await self._running.run(stream)
         except Exception as error:
             failure = error
-            if admitted.done():
+            if admitted.done() and error is not stream.failure:
                 logger.error("session %s failed", session.id[:8], exc_info=error)
         finally:
             if not admitted.done():
                 # Only the end of the server cancels it before it began.
                 admitted.set_exception(failure or shutting_down())
             if not session.is_suspended:
-                _end(session, failure)
+                await self._end(session, failure)
 
-
-def _end(session: Session, failure: Exception | None) -> None:
-    """Ends the frames of a session, also if the answer could not send its end."""
-    buffer = session.buffer
-    if buffer.start is not None and not buffer.is_over:
-        error = client_error(failure or RuntimeError("the answer was cancelled"))
-        for frame in error_frames(session, error):
-            buffer.add(frame)
-    buffer.end()
+    async def _end(self, session: Session, failure: Exception | None) -> None:
+        """Ends the frames of a session, also if the answer could not send its end."""
+        buffer = session.buffer
+        if not buffer.is_over:
+            error = client_error(failure or RuntimeError("the answer was cancelled"))
+            if buffer.start is None:
+                session.failure = error
+            else:
+                for frame in error_frames(session, error):
+                    buffer.add(frame)
+        buffer.end()
+        if buffer.start is None and session.store is not None:
+            # Its client got an error: nobody may continue it.
+            store, session.store = session.store, None
+            await store.drop(session.id)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.frame_sender import FrameSender
-from torvyn.transport.rejection import shutting_down
+from torvyn.transport.rejection import Rejection, is_retryable, shutting_down, unknown_stream
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 
 if TYPE_CHECKING:
+    from torvyn.errors import TorvynError
     from torvyn.transport.sessions.session import Session
     from torvyn.transport.settings import ServerSettings
     from torvyn.transport.wire import Wire
@@ -37,21 +38,23 @@ class Subscriber:
         """For frames of this connection only."""
         heartbeat = wire.encoder("torvyn", **identity).heartbeat
         self._sender = FrameSender(wire, settings, heartbeat, self.wake)
-        self._end_reason: tuple[str, str, bool] | None = None
-        """Why it ends before the answer does: code, message, whether a retry may help."""
+        self._end_reason: TorvynError | None = None
+        """Why it ends before the answer does."""
 
     async def run(self) -> None:
-        await self.wire.begin({})
+        self.wire.hold({}, b"")
         listener = asyncio.get_running_loop().create_task(self._listen())
         sender = self._sender
-        sender.open()
         try:
+            await self._until_start()
+            sender.open()
             await self._send_start()
             await self._send_frames()
         except asyncio.CancelledError:
             if not sender.absorb_cut():
                 raise
         finally:
+            self.wire.when_half_closed(None)
             sender.close()
             listener.cancel()
 
@@ -63,19 +66,36 @@ class Subscriber:
         self._sender.is_left = True
         self.wake()
 
-    def end(self, code: str, message: str, is_retryable: bool = False) -> None:
+    def end(self, reason: TorvynError) -> None:
         """Ends this connection; the answer may continue."""
-        self._end_reason = (code, message, is_retryable)
+        self._end_reason = reason
         self.wake()
+
+    async def _until_start(self) -> None:
+        """Whoever generates the answer lets it begin in time. Nothing can be sent before that would
+        show whether the client still reads."""
+        buffer = self._buffer
+        self.wire.when_half_closed(self.leave)
+        while (
+            buffer.start is None
+            and not buffer.is_over
+            and not self._sender.is_left
+            and self._end_reason is None
+        ):
+            await buffer.changed()
 
     async def _send_start(self) -> None:
         buffer = self._buffer
-        while buffer.start is None and not buffer.is_over and not self._sender.is_left:
-            await buffer.changed()
         if buffer.start is not None:
             # Not with its own number: an `EventSource` that loses its connection again continues
             # behind the last id that it has seen.
             await self._sender.deliver(self._encoded(buffer.start, self._seq - 1))
+        elif buffer.is_over:
+            self._end_reason = self._end_reason or self._failure()
+
+    def _failure(self) -> TorvynError:
+        """Why there are no frames at all."""
+        return unknown_stream()
 
     async def _send_frames(self) -> None:
         buffer, sender = self._buffer, self._sender
@@ -96,12 +116,14 @@ class Subscriber:
             else:
                 await buffer.changed()
         if self._end_reason is not None:
-            await self._send_end(*self._end_reason)
+            await self._send_end(self._end_reason)
 
-    async def _send_end(self, code: str, message: str, is_retryable: bool) -> None:
+    async def _send_end(self, reason: TorvynError) -> None:
         """These frames take no new number: the next frame of the answer has that one."""
+        if not self.wire.has_begun:
+            raise reason
         last = self._seq - 1
-        error = self._encoder.error(code, message, is_retryable, last)
+        error = self._encoder.error(reason.code, reason.message, is_retryable(reason), last)
         end = self._encoder.end([(0, "error", None, None, None)], None, None, last)
         await self._sender.deliver(
             *(self.wire.encode_stored(f, "") for f in (error, end)), is_last=True
@@ -140,12 +162,15 @@ class SessionClient(Subscriber):
             session.detach(self)
 
     def take_over(self) -> None:
-        self.end("session.taken-over", "another connection reads this stream now")
+        message = "another connection reads this stream now"
+        self.end(Rejection(409, "session.taken-over", message))
+
+    def _failure(self) -> TorvynError:
+        return self._session.failure or unknown_stream()
 
     def wake(self) -> None:
         if self._session.is_suspended and self._end_reason is None:
-            error = self._session.lost or shutting_down()
-            self._end_reason = (error.code, error.message, True)
+            self._end_reason = self._session.lost or shutting_down()
         super().wake()
 
     def _on_sent(self, size_bytes: int) -> None:

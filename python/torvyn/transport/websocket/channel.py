@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, to_json
@@ -71,7 +71,7 @@ class SocketChannel(Channel):
         stream = {} if stream_id is None else {"stream_id": stream_id}
         return to_json({"type": kind, **stream, **fields}).encode()
 
-    async def begin(self, headers: Mapping[str, str]) -> None:
+    async def open(self) -> None:
         await self._socket.accept(self._protocol)
 
     async def until_left(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torvyn.protocol import traceparent
 from torvyn.transport.http.exchange import HttpExchange
 from torvyn.transport.multiplex.multiplexer import Multiplexer
-from torvyn.transport.rejection import Rejection, status_of, torvyn_error_body
+from torvyn.transport.rejection import Rejection, headers_of, row_of, torvyn_error_body
 from torvyn.transport.websocket.channel import PATH, SocketChannel
 from torvyn.transport.websocket.message_reader import POLICY, MessageReader
 
@@ -83,10 +83,10 @@ class WebSocketEndpoint:
 
     async def _deny(self, socket: WebSocket[Any], raised: Exception) -> None:
         error, message = self._dispatcher.errors.report(raised, socket.exchange.id)
-        socket.exchange.status = status = status_of(error)
+        socket.exchange.status = status = row_of(error).status
         socket.exchange.summary = {"error": error.code}
-        headers = error.headers if isinstance(error, Rejection) else {}
-        await socket.deny(status, torvyn_error_body(error, message), headers, error.code)
+        body = torvyn_error_body(error, message)
+        await socket.deny(status, body, headers_of(error), error.code)
 
     async def _serve(self, socket: WebSocket[Any]) -> None:
         header = socket.exchange.headers.get("traceparent")

@@ -51,7 +51,8 @@ class NativeSocket(WebSocket[NativeExchange]):
         chosen = {} if protocol is None else {"sec-websocket-protocol": protocol}
         upgrade = {"upgrade": "websocket", "connection": "upgrade"}
         accepted = {"sec-websocket-accept": base64.b64encode(digest).decode()}
-        await self.exchange.begin(101, {**upgrade, **accepted, **chosen})
+        self.exchange.hold(101, {**upgrade, **accepted, **chosen})
+        self.exchange.release_soon()
 
     async def receive(self) -> str | bytes | None:
         return await self.exchange.receive()

@@ -1,0 +1,195 @@
+"""An upstream that fails in every way before the first byte of its answer, and what clients of a
+gateway have to hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import grpc
+from live_server import PATIENCE_S, Served, served
+
+from fake_upstream import DONE, HEAD, Exchange, Upstream, delta, event, running, status
+from torvyn.engine import Service
+from torvyn.engine import open as open_engine
+
+CODE = "code_of_the_upstream"
+LIMITS = ("Retry-After: 7", "X-RateLimit-Remaining-Requests: 0", "X-Internal: secret")
+PASSED = {"retry-after": "7", "x-ratelimit-remaining-requests": "0"}
+
+
+class Failure(NamedTuple):
+    """What a client has to hear."""
+
+    status: int
+    is_retryable: bool
+    grpc: grpc.StatusCode
+    is_told: bool = False
+    """The client hears the code and the limits of the upstream, too."""
+
+
+CODES = grpc.StatusCode
+OPERATOR = Failure(502, False, CODES.INTERNAL)
+"""Only the operator of the gateway can do something."""
+TEMPORARY = Failure(502, True, CODES.UNAVAILABLE)
+KEPT = {
+    404: Failure(404, False, CODES.NOT_FOUND, True),
+    408: Failure(408, True, CODES.DEADLINE_EXCEEDED, True),
+    409: Failure(409, True, CODES.ABORTED, True),
+    413: Failure(413, False, CODES.RESOURCE_EXHAUSTED, True),
+    422: Failure(422, False, CODES.INVALID_ARGUMENT, True),
+    429: Failure(429, True, CODES.RESOURCE_EXHAUSTED, True),
+    503: Failure(503, True, CODES.UNAVAILABLE, True),
+    504: Failure(504, True, CODES.DEADLINE_EXCEEDED, True),
+    529: Failure(503, True, CODES.UNAVAILABLE, True),
+}
+
+
+def failure_of(code: int) -> Failure:
+    """What becomes of a status of the upstream."""
+    if code in KEPT:
+        return KEPT[code]
+    if code in (401, 402, 403) or code < 400:
+        return OPERATOR
+    if code < 500:
+        return Failure(400, False, CODES.INVALID_ARGUMENT, True)
+    if code in (500, 502, *range(520, 525)):
+        return TEMPORARY._replace(is_told=True)
+    return OPERATOR
+
+
+async def _reset(exchange: Exchange) -> None:
+    exchange.reset()
+
+
+async def _close(exchange: Exchange) -> None:
+    exchange.writer.close()
+
+
+async def _until_left(exchange: Exchange) -> None:
+    await exchange.until_left()
+
+
+async def _head_then_reset(exchange: Exchange) -> None:
+    await exchange.begin()
+    exchange.reset()
+
+
+async def _role_then_reset(exchange: Exchange) -> None:
+    await exchange.begin()
+    await exchange.chunk(delta({"role": "assistant"}))
+    exchange.reset()
+
+
+async def _heartbeats_then_close(exchange: Exchange) -> None:
+    await exchange.begin()
+    await exchange.chunk(b": waiting\n\n", b": waiting\n\n")
+    exchange.writer.close()
+
+
+def _whole(kind: str, body: str) -> Callable[[Exchange], Awaitable[None]]:
+    return status(200, body, f"Content-Type: {kind}")
+
+
+def _streamed(*chunks: bytes) -> Callable[[Exchange], Awaitable[None]]:
+    async def reply(exchange: Exchange) -> None:
+        await exchange.send(HEAD)
+        await exchange.chunk(*chunks)
+        await exchange.end()
+
+    return reply
+
+
+BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
+    "a reset": (_reset, TEMPORARY),
+    "no response": (_close, TEMPORARY),
+    "a timeout": (_until_left, Failure(504, True, CODES.DEADLINE_EXCEEDED)),
+    "a reset after the head": (_head_then_reset, TEMPORARY),
+    "a reset after the role": (_role_then_reset, TEMPORARY),
+    "comments and no more": (_heartbeats_then_close, TEMPORARY),
+    "an empty stream": (_streamed(), TEMPORARY),
+    "only [DONE]": (_streamed(DONE), TEMPORARY),
+    "no JSON": (_streamed(event("{")), OPERATOR),
+    "an error event": (
+        _streamed(event({"error": {"message": "Boom", "type": "server_error", "code": "boom"}})),
+        TEMPORARY,
+    ),
+    "an error event about the request": (
+        _streamed(event({"error": {"message": "No", "type": "invalid_request_error"}})),
+        OPERATOR,
+    ),
+    "a page": (_whole("text/html", "<html>Sign in</html>"), OPERATOR),
+    "an empty page": (_whole("text/html", ""), OPERATOR),
+    "an empty JSON body": (_whole("application/json", ""), OPERATOR),
+    "half a JSON body": (_whole("application/json", '{"choices": ['), OPERATOR),
+}
+UNREACHABLE = "unreachable"
+TOO_LONG = "context_length_exceeded"
+LATE = "late"
+FAIL = threading.Event()
+"""For `LATE`: it fails when this is set."""
+
+
+def expected(case: str) -> Failure:
+    if case == UNREACHABLE:
+        return TEMPORARY
+    return BROKEN[case][1] if case in BROKEN else failure_of(int(case))
+
+
+async def _reply(exchange: Exchange) -> None:
+    """As the prompt says."""
+    body = exchange.body
+    case = body["messages"][-1]["content"] if "messages" in body else body["prompt"]
+    if case in BROKEN:
+        await BROKEN[case][0](exchange)
+        return
+    if case == LATE:
+        await asyncio.to_thread(FAIL.wait, PATIENCE_S)
+        exchange.writer.close()
+        return
+    if case == TOO_LONG:
+        await exchange.status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}))
+        return
+    code = int(case)
+    has_body = code not in (204, 304)
+    error = f'{{"error": {{"message": "No", "type": "t", "code": "{CODE}"}}}}' if has_body else ""
+    await exchange.status(code, error, "Location: http://127.0.0.1:1/", *LIMITS)
+
+
+def _closed_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@contextmanager
+def gateway(hide_not_found: bool = False, **settings: Any) -> Iterator[tuple[Served, Upstream]]:
+    """A gateway in front of it. The flow `chat` asks it, `slow` waits for it a moment only, and
+    nobody is behind `away`."""
+    with running(_reply) as upstream:
+        options: dict[str, Any] = {
+            "base_url": upstream.url,
+            "model": "m",
+            "api_key": "-",
+            "retries": 0,
+        }
+        options["hide_not_found"] = hide_not_found
+        away = f"http://127.0.0.1:{_closed_port()}/v1"
+        engines = {
+            "chat": open_engine("openai", **options),
+            "slow": open_engine("openai", **options, first_token_timeout_s=0.05),
+            "away": open_engine("openai", **{**options, "base_url": away}),
+        }
+        services = {name: Service(name, engine) for name, engine in engines.items()}
+        with served(services, **{"first_byte_wait_s": PATIENCE_S, **settings}) as server:
+            yield server, upstream
+
+
+def flow_of(case: str) -> str:
+    return {"a timeout": "slow", UNREACHABLE: "away"}.get(case, "chat")
