@@ -119,7 +119,7 @@ def unknown_service(folder: Path) -> None:
 
 
 CASES: dict[str, Callable[[Path], object]] = {
-    "cli.bad-usage": line("run", "flow.a", "flow.b"),
+    "cli.bad-usage": line("doctor", "and", "more"),
     "cli.bad-value": line("run", "--limit", "many"),
     "cli.baseline-unreadable": lambda _: comparison.read_result("absent.json", "main"),
     "cli.baseline-unusable": unusable,

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from torvyn.engine import Engine, Service
@@ -62,7 +62,8 @@ class Served:
 
     def begin_end(self) -> None:
         """As a signal, without waiting for the end."""
-        self.loop.call_soon_threadsafe(self._ending.set)
+        with suppress(RuntimeError):  # Its loop is closed: it has ended meanwhile.
+            self.loop.call_soon_threadsafe(self._ending.set)
 
     def end(self) -> None:
         if self._thread.is_alive():

@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, str]] = {
     "chat": "Chat with a model.",
     "inspect": "Describe a WebAssembly component or an artifact.",
     "config": "Show the settings and where each value comes from.",
-    "schema": "Print the JSON Schema of Torvyn.toml or the .proto file, or write the WIT.",
+    "schema": "Print the JSON Schema of Torvyn.toml, the .proto file, or the WIT packages.",
     "doctor": "Check this machine and report what is missing.",
     "completions": "Print the completion script for a shell.",
 }

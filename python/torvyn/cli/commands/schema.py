@@ -30,7 +30,7 @@ torvyn schema --wit wit"""
     help="Write the WIT packages into DIR, for components in Rust and other languages.",
 )
 def command(screen: Screen, is_grpc: bool, wit_folder: Path | None) -> int:
-    """Print the JSON Schema of Torvyn.toml, or the .proto file for gRPC, or write the WIT packages.
+    """Print the JSON Schema of Torvyn.toml, the .proto file, or the WIT packages.
 
     Editors use the schema to check and complete a manifest; protoc generates clients from the
     .proto file; wit-bindgen generates the bindings of a component from the WIT packages. DIR must
