@@ -38,6 +38,8 @@ STAMP = """
                 raise torvyn.Internal("told to")
             print(element.text + "-VERSION", flush=True)
 """
+NAMES = ("p1", "q1")
+"""Flows of other tests run on the same machine, under other names."""
 PARTS = {"feed": FEED, "stamp": STAMP}
 
 
@@ -47,16 +49,16 @@ def chain(name: str) -> dict[str, str]:
 
 
 class Running:
-    """The flows `a` and `b` in a process of their own."""
+    """The flows `p1` and `q1` in a process of their own."""
 
     def __init__(self, folder: Path, start: Start, **options: object) -> None:
         self.folder = folder
-        for name in "ab":
+        for name in NAMES:
             (folder / f"gate-{name}").write_text("")
         self.process = start("run", "--all", cwd=folder, **options)
         # Each has begun, in any order.
-        assert {self.read(), self.read()} == {"a | init VERSION", "b | init VERSION"}
-        assert {self.ask(name) for name in "ab"} == {"a | x-VERSION", "b | x-VERSION"}
+        assert {self.read(), self.read()} == {"p1 | init VERSION", "q1 | init VERSION"}
+        assert {self.ask(name) for name in NAMES} == {"p1 | x-VERSION", "q1 | x-VERSION"}
 
     def read(self) -> str:
         assert self.process.stdout is not None
@@ -77,7 +79,7 @@ def folder(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project, and a folder for sockets, whose path must be short."""
     sockets = tempfile.mkdtemp(prefix="tv")
     monkeypatch.setenv("XDG_RUNTIME_DIR", sockets)
-    yield flows(parts=PARTS, a=chain("a"), b=chain("b"))
+    yield flows(parts=PARTS, p1=chain("p1"), q1=chain("q1"))
     shutil.rmtree(sockets)
 
 
@@ -93,8 +95,8 @@ def test_each_flow_of_a_process_is_shown(start: Start, cli: Cli, folder: Path) -
     found = json.loads(cli("top", "--format", "json", "--pid", running.process.pid).out)["flows"]
 
     assert [(each["flow"], each["pid"]) for each in found] == [
-        ("a", running.process.pid),
-        ("b", running.process.pid),
+        ("p1", running.process.pid),
+        ("q1", running.process.pid),
     ]
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(30) == 130
@@ -108,12 +110,12 @@ def test_one_flow_of_a_process_is_reloaded_by_its_name(
     stamp = folder / "stamp" / "component.py"
     stamp.write_text(stamp.read_text().replace("VERSION", "new"))
 
-    done = cli("reload", "a", "--yes", cwd=folder)
+    done = cli("reload", "p1", "--yes", cwd=folder)
 
-    assert (done.code, done.out) == (0, "Changes of flow 'a':\n  stamp: code\n"), done.err
+    assert (done.code, done.out) == (0, "Changes of flow 'p1':\n  stamp: code\n"), done.err
     # What the new component prints has the name of its flow, too.
-    assert running.read() == "a | init new"
-    assert (running.ask("a"), running.ask("b")) == ("a | x-new", "b | x-VERSION")
+    assert running.read() == "p1 | init new"
+    assert (running.ask("p1"), running.ask("q1")) == ("p1 | x-new", "q1 | x-VERSION")
 
 
 def test_all_flows_of_a_process_are_reloaded_by_its_number(
@@ -127,9 +129,9 @@ def test_all_flows_of_a_process_are_reloaded_by_its_number(
 
     assert done.code == 0, done.err
     found = json.loads(done.out)["flows"]
-    assert [(each["flow"], len(each["swaps"])) for each in found] == [("a", 1), ("b", 1)]
-    assert {running.read(), running.read()} == {"a | init new", "b | init new"}
-    assert (running.ask("a"), running.ask("b")) == ("a | x-new", "b | x-new")
+    assert [(each["flow"], len(each["swaps"])) for each in found] == [("p1", 1), ("q1", 1)]
+    assert {running.read(), running.read()} == {"p1 | init new", "q1 | init new"}
+    assert (running.ask("p1"), running.ask("q1")) == ("p1 | x-new", "q1 | x-new")
 
 
 def test_systemd_is_told_when_all_flows_run_and_when_they_stop(
@@ -152,12 +154,12 @@ def test_a_flow_that_fails_ends_a_service_so_that_all_are_started_again(
 ) -> None:
     running = Running(folder, start, env=manager.environ())
 
-    running.tell("a", "fail")
+    running.tell("p1", "fail")
     err = running.process.communicate(timeout=30)[1]
 
     assert running.process.returncode == 1
-    assert "b | [torvyn] Flow 'b' completed." in err
-    assert "flow `a` failed: the others are drained" in err
+    assert "q1 | [torvyn] Flow 'q1' completed." in err
+    assert "flow `p1` failed: the others are drained" in err
 
 
 def test_a_service_runs_several_flows(cli: Cli, folder: Path) -> None:
@@ -167,13 +169,13 @@ def test_a_service_runs_several_flows(cli: Cli, folder: Path) -> None:
         made: dict[str, str] = json.loads(done.out)
         return made
 
-    every, both, one = unit("--all"), unit("flow.a", "flow.b"), unit("flow.b")
+    every, both, one = unit("--all"), unit("flow.p1", "flow.q1"), unit("flow.q1")
 
     assert [each["unit"] for each in (every, both, one)] == [
         "torvyn-project.service",
         "torvyn-project.service",
-        "torvyn-project-b.service",
+        "torvyn-project-q1.service",
     ]
     assert " run --all --manifest " in every["text"]
-    assert " run flow.a flow.b --manifest " in both["text"]
-    assert "Description=Torvyn flows a, b of project" in both["text"]
+    assert " run flow.p1 flow.q1 --manifest " in both["text"]
+    assert "Description=Torvyn flows p1, q1 of project" in both["text"]

@@ -11,7 +11,9 @@ import missing
 
 MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 
-needs_mosquitto = missing.needs("mosquitto", is_there=MOSQUITTO is not None)
+_PROGRAMS = (MOSQUITTO, shutil.which("mosquitto_passwd"), shutil.which("mosquitto_pub"))
+
+needs_mosquitto = missing.needs("mosquitto", is_there=None not in _PROGRAMS)
 
 
 def free_port():
