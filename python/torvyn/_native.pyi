@@ -963,7 +963,7 @@ class WireExchange:
     ) -> Literal["complete", "left", "too-large", "malformed", "bad-text", "slow"] | None:
         """Why no more messages come, when all were received."""
     def hold(
-        self, status: int, headers: list[tuple[str, str]], parts: Sequence[bytes] = ()
+        self, status: int, headers: list[tuple[str, str]], parts: Sequence[bytes] = ...
     ) -> None:
         """The head of an answer, and its first parts. They are sent with what is appended next, or
         by `release`; until then, `respond` may replace them."""

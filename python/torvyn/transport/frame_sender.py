@@ -168,7 +168,7 @@ class FrameSender:
         settings = self._settings
         pause_s = self._pause_s()
         if self._sending:
-            if now_s - self._since_s >= settings.write_timeout_s:
+            if self._wire.is_watched and now_s - self._since_s >= settings.write_timeout_s:
                 self._cut()
                 return
         elif (due_s := self._beat_due_s() - now_s) <= 0:

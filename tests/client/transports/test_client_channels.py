@@ -13,10 +13,13 @@ from faulty_network import FaultyNetwork
 from live_server import Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client, InvalidRequestError, ServerError
-from torvyn.client.transports.channel import CREDIT
+from torvyn.client.address import Address
+from torvyn.client.transports.channel import CREDIT, ChannelConnection, ServerMessage
+from torvyn.client.transports.channel_pool import ChannelPool
+from torvyn.client.transports.transport import ConnectionLost, StreamRequest
 from torvyn.engine import Engine, Scripted, Service
 from torvyn.errors import Unavailable
-from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
+from torvyn.protocol import DeltaFrame, EndFrame, HeartbeatFrame, StartFrame
 
 WORDS = [f"{n} «é👩‍👧»\n" for n in range(12)]
 TEXT = "".join(WORDS)
@@ -217,6 +220,23 @@ async def test_closing_cancels_a_stateful_stream_wherever_it_is(transport: str) 
         await was_left(engine)
 
 
+@pytest.mark.parametrize("way", ["close", "cancel"])
+async def test_a_stateful_stream_left_before_its_id_has_come_is_cancelled(
+    transport: str, way: str
+) -> None:
+    engine = Gated()
+    with served(engine, grpc_port=0, first_byte_wait_s=60.0) as server:
+        async with AsyncClient(url_of(server, transport), transport=transport) as client:
+            stream = client.stream("Hi", stateful=True)
+            reading = asyncio.create_task(stream.begin())
+            await asyncio.to_thread(wait_for, engine.has_begun.is_set)
+            if way == "cancel":
+                reading.cancel()
+            await stream.aclose()
+            await was_left(engine)
+            await asyncio.wait({reading})
+
+
 async def test_an_observer_sees_the_same_text_and_does_not_end_the_stream(transport: str) -> None:
     engine = Gated()
     async with gated(transport, engine) as (server, client), client.stream("Hi") as stream:
@@ -265,3 +285,72 @@ def test_an_unreachable_server_is_reported_at_once(transport: str) -> None:
         client.stream("Hi").begin()
 
     assert caught.value.code == "client.unreachable"
+
+
+# Over a connection that a test drives
+
+
+class Quiet(ChannelConnection):
+    """Keeps what is sent; the test says what is received and when it is lost."""
+
+    def __init__(self) -> None:
+        self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.received: asyncio.Queue[ServerMessage] = asyncio.Queue()
+        self.is_lost = False
+
+    async def send(self, record: dict[str, Any]) -> None:
+        if self.is_lost:
+            raise ConnectionLost("it is lost")
+        self.sent.put_nowait(record)
+
+    async def receive(self) -> ServerMessage:
+        return await self.received.get()
+
+    async def aclose(self) -> None:
+        self.is_lost = True
+
+
+def pool_over(*connections: Quiet) -> ChannelPool:
+    left = iter(connections)
+
+    async def connect() -> ChannelConnection:
+        return next(left)
+
+    return ChannelPool("quiet", connect, Address("http://localhost"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "sent"),
+    [
+        (StreamRequest("start", {"prompt": "Hi", "stateful": True}), ["start", "cancel"]),
+        (StreamRequest("resume", id="x"), ["resume"]),
+    ],
+)
+async def test_only_an_answer_that_nobody_can_come_back_to_is_cancelled(
+    request_: StreamRequest, sent: list[str]
+) -> None:
+    connection = Quiet()
+    pool = pool_over(connection)
+    opening = asyncio.create_task(pool.open(request_))
+    records = [await connection.sent.get()]
+    opening.cancel()
+    await asyncio.wait({opening})
+    await pool.aclose()
+    while not connection.sent.empty():
+        records.append(connection.sent.get_nowait())
+
+    assert [record["type"] for record in records] == sent
+
+
+async def test_a_start_on_a_connection_that_was_lost_meanwhile_is_sent_again() -> None:
+    first, second = Quiet(), Quiet()
+    pool = pool_over(first, second)
+    for connection in (first, second):
+        connection.received.put_nowait(ServerMessage("frame", frame=HeartbeatFrame()))
+    request = StreamRequest("start", {"prompt": "Hi"})
+    assert await pool.open(request) is not None
+    first.is_lost = True
+    assert await pool.open(request) is not None
+    await pool.aclose()
+
+    assert (first.sent.qsize(), second.sent.qsize()) == (1, 1)

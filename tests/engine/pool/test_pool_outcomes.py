@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
-from fake_upstream import DONE, HELLO, delta, running, says, status
+from fake_upstream import DONE, HELLO, Exchange, delta, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.engine.pool.engine import Pool
 from torvyn.engine.pool.limits import Limits
@@ -162,3 +164,30 @@ def test_a_real_member_that_answers_nothing_gets_few_requests(stack, kind, clien
     asyncio.run(all_ask())
     member = pool.members.find(bad.url)
     assert member.outcomes["empty" if kind == "empty" else "refused"] <= 60
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_what_a_busy_member_says_is_kept_when_the_others_are_down(stack, is_noticed) -> None:
+    limited = status(429, '{"error": {"message": "no", "code": "slow_down"}}', "Retry-After: 7")
+
+    async def reply(exchange: Exchange) -> None:
+        if exchange.body and not is_noticed:
+            down.is_up = None  # The other member is tried too.
+        await limited(exchange)
+
+    busy = stack.enter_context(running(reply))
+    closed = stack.enter_context(closing(socket.socket()))
+    closed.bind(("127.0.0.1", 0))  # Nothing listens there.
+    urls = [busy.url, f"http://127.0.0.1:{closed.getsockname()[1]}/v1"]
+    pool = Pool(members=urls, model="m", api_key="", health_interval_s=60)
+    stack.callback(pool.close)
+    down = pool.members.find(urls[1])
+    while down.is_up is None:
+        time.sleep(0.001)
+    with pytest.raises(TorvynError) as caught:
+        pool.complete("Hi")
+    refused = caught.value.reply
+    assert refused is not None
+    assert (refused.status, refused.code) == (429, "slow_down")
+    assert refused.headers["retry-after"] == "7"
+    assert down.outcomes == ({} if is_noticed else {"gone": 1})

@@ -132,6 +132,17 @@ def test_bytes_that_are_no_message_are_refused_too() -> None:
     assert pb.ServerMessage.FromString(data).refused.code == "transport.bad-message"
 
 
+def test_a_message_that_is_too_large_ends_a_call_that_has_begun_with_a_status() -> None:
+    with talking(Watched(pause_s=60), max_body_bytes=1000) as (_, talk):
+        talk.start("a")
+        assert talk.next().frame.WhichOneof("frame") == "start"
+        talk.start("b", prompt="x" * 5000)
+        error = rejection_of(talk.call)
+
+    assert error.code() is Code.RESOURCE_EXHAUSTED
+    assert trailer(error, "torvyn-code") == "transport.body-too-large"
+
+
 def test_a_stateful_stream_is_resumed_where_its_client_was() -> None:
     with answering(Scripted(LONG)) as (_, stub):
         first = Talk(stub)

@@ -50,6 +50,26 @@ def test_a_client_that_closes_its_half_still_gets_its_stream() -> None:
         assert b"[DONE]" in got
 
 
+@pytest.mark.parametrize("query", [b"", b"?observe=1"])
+def test_a_client_that_closes_its_half_still_gets_a_stream_that_runs_already(query: bytes) -> None:
+    engine = Scripted("one two three", delay=0.05)
+    with (
+        served(engine, first_byte_wait_s=0.0) as server,
+        server.ask(b'{"prompt": "x", "stateful": true}') as first,
+        server.connect() as sock,
+    ):
+        got = b""
+        while (start := re.search(rb'"id":"([^"]+)"', got)) is None:
+            got += first.recv(65536)
+        # The request and its end arrive together.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        sock.sendall(b"GET /v1/streams/%s%s HTTP/1.1\r\n%s\r\n" % (start[1], query, HEAD))
+        sock.shutdown(socket.SHUT_WR)
+        rest = rest_of(sock)
+    assert b"three" in rest
+    assert b'"finish"' in rest
+
+
 @pytest.mark.parametrize("wait_s", [0.0, 60.0])
 def test_a_client_that_is_gone_behind_its_half_is_noticed_without_a_token(wait_s: float) -> None:
     engine = Watched(pause_s=60)

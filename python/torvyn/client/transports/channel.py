@@ -55,12 +55,16 @@ class ChannelConnection(ABC):
 class ChannelStream:
     """One stream of a channel: the `FrameReader` of this transport."""
 
-    def __init__(self, channel: Channel, stream_id: str, *, is_stateful: bool) -> None:
+    def __init__(
+        self, channel: Channel, stream_id: str, *, is_stateful: bool, is_new: bool
+    ) -> None:
         self.stream_id = stream_id
         self.id: str | None = None
         self.epoch: str | None = None
         self._channel = channel
         self._is_stateful = is_stateful
+        self._is_new = is_new
+        """It starts an answer; it does not come back to one."""
         self._frames: deque[Frame] = deque()
         self._changed = asyncio.Event()
         self._failure: ConnectionLost | TorvynError | None = None
@@ -89,7 +93,9 @@ class ChannelStream:
         self.is_closed = True
         self._frames.clear()
         self.fail(ConnectionLost("the stream was closed"))
-        if not self.is_over and not self._is_stateful:
+        # Nobody can come back to an answer that has no id yet, and the connection stays open.
+        is_kept = self._is_stateful and not (self._is_new and self.id is None)
+        if not self.is_over and not is_kept:
             self._channel.notify({"type": "cancel", "stream_id": self.stream_id})
 
     def put(self, frame: Frame) -> None:
@@ -136,9 +142,9 @@ class Channel:
         """How many streams are running."""
         return len(self._streams)
 
-    def new_stream(self, *, is_stateful: bool) -> ChannelStream:
+    def new_stream(self, *, is_stateful: bool, is_new: bool) -> ChannelStream:
         self._count += 1
-        stream = ChannelStream(self, f"s{self._count}", is_stateful=is_stateful)
+        stream = ChannelStream(self, f"s{self._count}", is_stateful=is_stateful, is_new=is_new)
         self._streams[stream.stream_id] = stream
         return stream
 

@@ -39,7 +39,9 @@ class ChannelPool:
     async def open(self, request: StreamRequest) -> ChannelStream | None:
         while True:
             channel, is_new = await self._channel()
-            stream = channel.new_stream(is_stateful=_is_stateful(request))
+            stream = channel.new_stream(
+                is_stateful=_is_stateful(request), is_new=request.kind == "start"
+            )
             try:
                 await channel.send(_record(request, stream.stream_id))
                 await stream.wait_for_frame()

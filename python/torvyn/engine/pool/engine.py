@@ -149,8 +149,15 @@ class Pool(Engine):
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         session = self._session(request)
         tried: list[Member] = []
+        refusal: TorvynError | None = None
         while True:
-            lease = await self.members.acquire(session, tried)
+            try:
+                lease = await self.members.acquire(session, tried)
+            except TorvynError:
+                # What a member has answered says more than that no other one can be asked.
+                if refusal is not None:
+                    raise refusal from None
+                raise
             self._work_begins(request)
             outcome: Outcome = "left"
             member = lease.member
@@ -168,8 +175,11 @@ class Pool(Engine):
                 outcome = _OUTCOMES.get(error.code, "left")
                 may_help = outcome not in ("left", "refused") and not answer.has_begun
                 if not may_help or len(tried) >= self._limits.retries:
+                    if outcome == "gone" and refusal is not None:
+                        raise refusal from None
                     raise
                 tried.append(member)
+                refusal = refusal if error.reply is None else error
                 self.members.retries += 1
             finally:
                 self._release(request, lease, outcome)

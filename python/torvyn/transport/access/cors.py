@@ -15,7 +15,9 @@ from torvyn.errors import UsageError
 ANY: Final = "*"
 _ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~ ,-]{1,2000}")
-_EXPOSED: Final = "retry-after, traceparent, x-request-id, x-torvyn-ignored"
+_EXPOSED: Final = (
+    "retry-after, retry-after-ms, traceparent, x-request-id, x-should-retry, x-torvyn-ignored"
+)
 _MAX_AGE_S: Final = 600
 """How long a browser may remember the answer to a preflight."""
 

@@ -21,6 +21,8 @@ _MAX_CHARACTERS: Final = 1000
 
 _BY_NAME: Final = {"transport.body-malformed": Code.INTERNAL}
 """gRPC calls this an error of the libraries on both sides, not of the request."""
+_NOT_TRAILERS: Final = ("connection", "retry-after")
+"""HTTP/2 has no header for a connection; how long to wait is said for gRPC."""
 
 
 class GrpcStatus:
@@ -39,7 +41,7 @@ class GrpcStatus:
         if retry_s is not None:
             self.metadata.append(("retry-after", str(retry_s)))
         headers = headers_of(error)
-        self.metadata += [(name, headers[name]) for name in headers if name != "retry-after"]
+        self.metadata += [(name, headers[name]) for name in headers if name not in _NOT_TRAILERS]
 
     def _details(self, error: TorvynError, retry_s: int | None) -> str:
         from google.rpc import error_details_pb2, status_pb2

@@ -75,6 +75,8 @@ class Subscriber:
         """Whoever generates the answer lets it begin in time. Nothing can be sent before that would
         show whether the client still reads."""
         buffer = self._buffer
+        if buffer.start is not None or buffer.is_over:
+            return
         self.wire.when_half_closed(self.leave)
         while (
             buffer.start is None
