@@ -21,7 +21,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.concurrency.line_output import finish, line_prefix, line_stream, write_lines
+from torvyn.concurrency.line_output import (
+    finish,
+    line_prefix,
+    line_stream,
+    reserved,
+    write_as,
+    write_lines,
+    writer_key,
+)
 
 WRITERS = "abcd"
 TEXTS = ("x", "xx", "x\n", "\n", "x\nx", "x\nx\n")
@@ -120,6 +128,55 @@ def test_lines_have_the_prefix_of_their_context() -> None:
 
     expected = "main| one\nmain| two\nthree\nside| four\nside| five\nmain| part"
     assert data.getvalue().decode() == expected
+
+
+def test_threads_that_take_turns_go_on_with_one_line() -> None:
+    data = io.BytesIO()
+    stream = line_stream(io.TextIOWrapper(data, "utf-8"))
+    key = writer_key()
+
+    def tell(word: str) -> None:
+        write_as(key, "main| ")
+        print(word, end=" ", file=stream)
+
+    written([(writer, partial(tell, writer)) for writer in "abcab"])
+    finish(stream)
+
+    assert data.getvalue() == b"main| a b c a b "
+
+
+def test_the_end_of_one_prefix_leaves_the_lines_of_others_open() -> None:
+    data = io.BytesIO()
+    stream = line_stream(io.TextIOWrapper(data, "utf-8"))
+
+    def tell(name: str, text: str) -> None:
+        line_prefix.set(f"{name}| ")
+        stream.write(text)
+
+    steps = [("a", "one "), ("b", "two "), ("", ""), ("b", "three\n")]
+    ending = partial(finish, stream, "a| ")
+    written([(name, partial(tell, name, text)) if name else ("c", ending) for name, text in steps])
+    finish(stream)
+
+    assert data.getvalue() == b"a| one \nb| two three\n"
+
+
+def test_a_stream_is_not_reserved_while_a_write_of_another_thread_is_stuck() -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0) as reader, open(writing, "w") as writer:
+        stream = line_stream(writer)
+        thread = threading.Thread(target=print, args=("x" * 1_000_000,), kwargs={"file": stream})
+        thread.start()
+        # The write has begun, and the pipe takes only a part of it.
+        assert reader.read(1) == b"x"
+
+        with reserved(stream, 0.01) as is_free:
+            assert not is_free
+        while thread.is_alive():
+            reader.read(65_536)
+        with reserved(stream, 0.01) as is_free:
+            assert is_free
+        stream.close()
 
 
 def test_a_character_that_the_encoding_lacks_is_escaped() -> None:

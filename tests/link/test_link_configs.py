@@ -179,8 +179,21 @@ def test_a_command_line_may_give_a_table_as_json() -> None:
     assert part.given == {"words": ["fox"]}
 
     # What takes text only would find no word in it.
-    with pytest.raises(LinkError, match="takes text as its config, not a table"):
+    with pytest.raises(LinkError, match="takes text as its config, and this text is a JSON obj"):
         run(component_class("str")(), '{"words": ["fox"]}')
+
+
+def test_a_component_that_reads_json_itself_gets_its_text() -> None:
+    part: Any = component_class("str")
+    with pytest.raises(LinkError) as caught:
+        run(part(), '{"words": ["fox"]}')
+    assert 'set `config_kind = "either"` on its class' in caught.value.render()
+
+    part.config_kind = "either"
+    reader = part()
+    run(reader, '{"words": ["fox"]}')
+
+    assert reader.given == '{"words": ["fox"]}'
 
 
 def test_no_config_is_an_empty_one() -> None:

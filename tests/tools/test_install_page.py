@@ -48,7 +48,10 @@ class Machine:
         path = f"{self._folder}/venv/bin:{self._folder}/.local/bin:{os.environ['PATH']}"
         home = {"HOME": str(self._folder), "VIRTUAL_ENV": str(self._folder / "venv")}
         # Those of the machine, whose compiler is found below the home of its user.
-        rust = {"CARGO_HOME": str(Path.home() / ".cargo"), "RUSTUP_HOME": str(Path.home() / ".rustup")}
+        rust = {
+            "CARGO_HOME": str(Path.home() / ".cargo"),
+            "RUSTUP_HOME": str(Path.home() / ".rustup"),
+        }
         own = ("PYTHON", "PYTEST", "TORVYN_", "XDG_")
         kept = {key: text for key, text in os.environ.items() if not key.startswith(own)}
         done = subprocess.run(

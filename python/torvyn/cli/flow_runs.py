@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from torvyn.cli.foreground_run import Foreground, ForegroundRun, Outcome
-from torvyn.concurrency.line_output import write_lines
+from torvyn.concurrency.line_output import reserved, write_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     Exchange = tuple[Path, LinkProject]
 
 logger = logging.getLogger("torvyn.cli")
+
+_NOTICE_WAIT_S: Final = 0.1
 
 FILTERED: Final = {
     "prompt": "A guard blocked the prompt; the engine did not receive it (content_filter).",
@@ -173,12 +175,13 @@ class _FlowRun:
         return self._follow(plan)
 
     def _outcome_of(self, run: ForegroundRun) -> Outcome:
-        outcome = run.outcome()
+        # Also if none of the lines about it can be written.
+        outcome = self._outcome = run.outcome()
         if getattr(outcome.error, "code", "") == "broker.run-over":
             # Whoever starts it again has not seen that it had ended.
+            self._outcome = replace(outcome, state="completed", error=None)
             self.screen.info(f"[torvyn] {outcome.error}")
-            return replace(outcome, state="completed", error=None)
-        return outcome
+        return self._outcome
 
     def _follow(self, plan: Plan) -> ForegroundRun:
         from torvyn.reactor import Flow as NewFlow
@@ -262,11 +265,13 @@ def show_end(screen: Screen, plan: Plan, outcome: Outcome, filtered: str | None 
 
 
 def notice(screen: Screen, text: str) -> None:
-    """Writes to stderr directly: the screen flushes stdout first, where a component may hang."""
+    """Writes to stderr directly: the screen flushes stdout first, where a component may hang. Says
+    nothing if it hangs in the same pipe, because the main thread must not wait for it."""
     if not screen.is_quiet and not screen.is_json:
-        with suppress(OSError, ValueError):
-            write_lines(sys.stderr, f"\n[torvyn] {text}")
-            sys.stderr.flush()
+        with suppress(OSError, ValueError), reserved(sys.stderr, _NOTICE_WAIT_S) as is_free:
+            if is_free:
+                write_lines(sys.stderr, f"\n[torvyn] {text}")
+                sys.stderr.flush()
 
 
 def _filtered_side(flow: Flow) -> str | None:

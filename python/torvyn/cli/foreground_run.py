@@ -111,19 +111,30 @@ class Foreground:
         return ForegroundRun(flow, self._signals, prefix, on_start, on_end)
 
     def run(self, runs: Iterable[ForegroundRun]) -> None:
-        """Runs flows until all have ended, or their threads are abandoned."""
+        """Runs flows until all have ended, or their threads are abandoned. Raises the first error
+        of an `on_end` then."""
         running = self._running = [*runs]
         for run in running:
             run.start()
+        failure: Exception | None = None
         while running:
             self._signals.wait(self._next_due_s())
             self._look()
             for run in [run for run in running if run.is_over]:
                 running.remove(run)
-                follower = run.on_end(run)
+                follower = None
+                try:
+                    follower = run.on_end(run)
+                except Exception as error:
+                    # Its lines cannot be written: the others drain, so that they are torn down.
+                    if not output_was_closed(error):
+                        failure = failure or error
+                    self.drain()
                 if follower is not None:
                     running.append(follower)
                     follower.start()
+        if failure is not None:
+            raise failure
 
     def drain(self) -> bool:
         """Drains the flows that still run; false if none does."""
@@ -197,7 +208,7 @@ class ForegroundRun:
                 on_end=self._signals.wake,
             )
             # A closed pipe must be noticed before the summary is printed.
-            end_output()
+            end_output(self._line_prefix)
         except Exception as raised:
             self._error = raised
         except BaseException as raised:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 _FLUSH_S: Final = 0.5
+_STREAMS: Final = ("stdout", "stderr")
 
 _has_left_thread = False
 
@@ -17,26 +18,26 @@ def leave_thread_behind() -> None:
     """Makes the process exit without waiting for a stuck thread, or for a lock that it holds."""
     global _has_left_thread
     _has_left_thread = True
-    if not _flushes():
-        # The thread is stuck in a write and holds the lock of standard output.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    for name in _STREAMS:
+        if not _flushes(name):
+            # The thread is stuck in a write and holds the lock of the stream, or of both.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def exit_with(code: int) -> NoReturn:
     if _has_left_thread:
-        _flushes()
-        with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.flush()
+        for name in _STREAMS:
+            _flushes(name)
         os._exit(code)
     sys.exit(code)
 
 
-def _flushes() -> bool:
-    """Whether flushing standard output ends, with or without an error."""
+def _flushes(name: str) -> bool:
+    """Whether flushing this standard stream ends, with or without an error."""
 
     def flush() -> None:
         with suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()
+            getattr(sys, name).flush()
 
     thread = threading.Thread(target=flush, daemon=True)
     thread.start()

@@ -228,14 +228,14 @@ def flush_stdout() -> None:
         sys.stdout.flush()
 
 
-def end_output() -> None:
+def end_output(prefix: str | None = None) -> None:
     """Also writes what components have begun to print and will not end."""
     if is_usable(sys.stdout):
         with output_errors():
-            finish(sys.stdout)
+            finish(sys.stdout, prefix)
     if is_usable(sys.stderr):
         with suppress(Exception):
-            finish(sys.stderr)
+            finish(sys.stderr, prefix)
 
 
 def is_usable(stream: TextIO | None) -> bool:

@@ -183,11 +183,12 @@ class Target:
         for reference in [each for each in flows if each.startswith("oci:")]:
             artifact = _only_artifact(reference, artifact)
         names = [each.removeprefix("flow.") for each in flows if not each.startswith("oci:")]
-        if flow_name is not None and names and names != [flow_name]:
-            message = f"you named two flows, `{names[0]}` and `{flow_name}`"
+        others = [name for name in names if name != flow_name]
+        if flow_name is not None and others:
+            message = f"you named two flows, `{others[0]}` and `{flow_name}`"
             hint = "name the flow once, as `flow.NAME` or with `--flow NAME`"
             raise UsageError("cli.bad-usage", message, hint=hint)
-        names = [flow_name] if flow_name is not None else names
+        names = [flow_name] if flow_name is not None and not names else names
         _check_names(names, is_all)
         return cls(
             manifest_path(manifest),
@@ -286,15 +287,15 @@ def _check_names(names: Sequence[str], is_all: bool | None) -> None:
     if is_all and names:
         message = f"`--all` runs every flow, and you named `{names[0]}` too"
         raise UsageError("cli.bad-usage", message, hint="leave one of the two out")
+    for name in {name for name in names if names.count(name) > 1}:
+        message = f"you named flow `{name}` twice"
+        raise UsageError("cli.bad-usage", message, hint="a process runs a flow once")
     if is_all is None and len(names) > 1:
         count = "two" if len(names) == 2 else len(names)
         listing = " and ".join(f"`{name}`" for name in names)
         message = f"you named {count} flows, {listing}"
         hint = "this command works on one flow; `torvyn run` runs several in one process"
         raise UsageError("cli.bad-usage", message, hint=hint)
-    for name in {name for name in names if names.count(name) > 1}:
-        message = f"you named flow `{name}` twice"
-        raise UsageError("cli.bad-usage", message, hint="a process runs a flow once")
 
 
 def _only_artifact(reference: str, option: str | None) -> str:

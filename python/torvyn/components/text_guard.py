@@ -7,6 +7,7 @@ never its text.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 import logging
@@ -41,6 +42,10 @@ KINDS_OPTION: Final = Option(
     "The kinds of elements to guard; texts of different kinds are never joined, and other kinds "
     "pass. An element without a kind is `text`.",
 )
+_ANSWER_KINDS: Final = ("text", "reasoning", "tool_call")
+"""The kinds of an engine's answer. Flows may have kinds of their own."""
+_SIMILARITY: Final = 0.8
+"""From here on, a kind is one of these with a slip, and the guard would pass everything."""
 TOKEN_ATTRIBUTES: Final = ("token_ids", "token_id", "logprobs", "top_logprobs")
 """Attributes that describe the text of single tokens; a changed text loses them."""
 
@@ -160,6 +165,11 @@ class Guard(Filter):
     def _parameters(self, options: dict[str, Any]) -> dict[str, Any]:
         if not options["kinds"]:
             raise wrong_config(self.spec, "`kinds` is empty", "omit it to guard text and reasoning")
+        for kind in options["kinds"]:
+            near = difflib.get_close_matches(kind.lower(), _ANSWER_KINDS, n=1, cutoff=_SIMILARITY)
+            if near and kind not in _ANSWER_KINDS:
+                message = f"`kinds` has `{kind}`, which is the kind of no element"
+                raise wrong_config(self.spec, message, f"did you mean `{near[0]}`?")
         return {"action": options["action"], "policy": options["policy"], **self.rules(options)}
 
     def _compile(self, parameters: dict[str, Any]) -> TextGuard:

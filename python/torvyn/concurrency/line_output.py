@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import IO, Any, Final, TextIO
 
@@ -54,6 +54,18 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+
+
+def writer_key() -> Hashable:
+    """Whose lines this thread writes: its own, or those of the last `write_as`."""
+    return _thread.key
+
+
+def write_as(key: Hashable, prefix: str) -> None:
+    """From now on this thread goes on with the lines that were begun under the key, so that they
+    stay in order where several threads take turns."""
+    _thread.key = key
+    line_prefix.set(prefix)
 
 
 class _Place:
@@ -116,13 +128,29 @@ class LineOutput(io.BufferedIOBase):
                 self._show(key, prefix)
             self._out.flush()
 
-    def finish(self) -> None:
-        """Also writes what others have begun and will not end, each on a line of its own."""
+    def finish(self, prefix: str | None = None) -> None:
+        """Also writes what others have begun and will not end, each on a line of its own; with a
+        `prefix`, only lines that have it."""
         with self._place.lock:
             self._put_complete()
             for key in [*self._begun]:
-                self._show(key, key[1] if isinstance(key, tuple) else "")
+                own = key[1] if isinstance(key, tuple) else ""
+                if prefix is None or own == prefix:
+                    self._show(key, own)
             self._out.flush()
+
+    @contextmanager
+    def reserved(self, limit_s: float) -> Iterator[bool]:
+        """Keeps other threads from writing, unless one does not end its write within the limit:
+        then it gives False. With -1, it waits for as long as it takes."""
+        lock = self._place.lock
+        if not lock.acquire(timeout=limit_s):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
 
     def _add(self, key: Hashable, lines: bytes, prefix: str) -> None:
         if self._place.open_by is not None:
@@ -255,7 +283,15 @@ def _encode(text: str, stream: TextIO) -> bytes:
         return text.encode(stream.encoding, "backslashreplace")
 
 
-def finish(stream: TextIO) -> None:
-    """Flushes the stream, and writes what any thread has begun to print and will not end."""
+def reserved(stream: TextIO | None, limit_s: float) -> AbstractContextManager[bool]:
+    """Whether the block may write to the stream: no other thread's write lasts longer than the
+    limit, because nobody reads a full pipe."""
     output = getattr(stream, "buffer", None)
-    output.finish() if isinstance(output, LineOutput) else stream.flush()
+    return output.reserved(limit_s) if isinstance(output, LineOutput) else nullcontext(True)
+
+
+def finish(stream: TextIO, prefix: str | None = None) -> None:
+    """Flushes the stream, and writes what any thread has begun to print and will not end; with a
+    `prefix`, only lines that have it."""
+    output = getattr(stream, "buffer", None)
+    output.finish(prefix) if isinstance(output, LineOutput) else stream.flush()

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import IO, Any, Final, TextIO
 
-from torvyn.concurrency.line_output import line_prefix, write_lines
+from torvyn.concurrency.line_output import line_prefix, reserved, write_lines
 from torvyn.text.control_characters import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
 from torvyn.text.redaction import REDACTED, redact
 
@@ -144,20 +145,34 @@ class HumanFormatter(logging.Formatter):
         return text.replace("\n", "\n  ")
 
 
+_STALL_S: Final = 0.5
+"""A write that takes longer is stuck: nobody reads the pipe."""
+
+
+def _write_limit_s() -> float:
+    """Signals are handled on the main thread, which gives a record up rather than wait for a thread
+    that is stuck in the same pipe. Others wait for as long as it takes."""
+    return _STALL_S if threading.current_thread() is threading.main_thread() else -1
+
+
 class _StderrHandler(logging.StreamHandler[TextIO]):
     """Keeps log records and the output of components in order."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            with reserved(sys.stdout, _STALL_S) as is_free:
+                if is_free and sys.stdout is not None:
+                    sys.stdout.flush()
         except (OSError, ValueError, AttributeError):
             # The component that prints to a closed standard output gets the error.
             pass
         try:
             prefix = "" if isinstance(self.formatter, JsonFormatter) else line_prefix.get()
-            write_lines(self.stream, self.format(record), prefix)
-            self.flush()
+            text = self.format(record)
+            with reserved(self.stream, _write_limit_s()) as is_free:
+                if is_free:
+                    write_lines(self.stream, text, prefix)
+                    self.flush()
         except RecursionError:
             raise
         except Exception:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torvyn.concurrency.line_output import line_prefix
+from torvyn.concurrency.line_output import write_as, writer_key
 from torvyn.contract import Backpressure, Element, End, OnError, Priority, Stage
 from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError
@@ -154,7 +154,7 @@ class Flow(SwappableFlow):
         keep_flow(native.key, self, execution.plan)
         execution.events.on_end = partial(release_flow, native.key)
         if execution.line_prefix:
-            native.set_turn_callback(partial(line_prefix.set, execution.line_prefix))
+            native.set_turn_callback(partial(write_as, writer_key(), execution.line_prefix))
         native.start(pool)
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -5,6 +5,7 @@ Pipes tell when the flow runs.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable
@@ -70,6 +71,12 @@ STUCK_IN_TEARDOWN = """
             print("begun", flush=True)
             while True:
                 pass
+"""
+TALKATIVE = """
+    class Talkative(torvyn.Source):
+        def pull(self):
+            print("x" * 1_000_000)
+            return "x"
 """
 TEN = """
     class Endless(torvyn.Source):
@@ -195,3 +202,20 @@ def test_a_third_signal_ends_the_process_at_once(run: Run) -> None:
 
     assert process.returncode == 130
     assert "Flow 'main'" not in process.communicate()[1].replace("Running flow", "")
+
+
+def test_a_signal_ends_a_run_whose_reader_of_both_streams_has_stopped(
+    start: Start, project: Callable[..., Path]
+) -> None:
+    nodes = {"source": 'component = "talkative"', "sink": 'component = "null"'}
+    limit = ("--set", "runtime.drain_timeout=1ms")
+    folder = project(nodes, talkative=TALKATIVE)
+    process = start("run", *limit, cwd=folder, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    # The source is inside a write that is larger than the pipe.
+    while os.read(process.stdout.fileno(), 1) != b"x":
+        pass
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(30) == 130

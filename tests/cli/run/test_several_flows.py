@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -201,7 +202,107 @@ def test_what_guests_print_has_the_name_of_their_flow(cli: Cli, flows: Flows) ->
     assert len(done.out.splitlines()) == 2 * len(lines_of(done.out, "left"))
 
 
+@pytest.mark.promise("tokens.whole-lines")
+def test_pieces_of_a_line_are_in_order_on_whichever_worker_they_are_written(
+    start: Start, flows: Flows
+) -> None:
+    words = [str(number) for number in range(300)]
+    chain = {
+        "source": f"component = 'words'\nrun = 'thread'\nconfig = '{' '.join(words)}'",
+        "sink": "component = 'console'\nconfig = { end = ' ' }",
+    }
+    folder = flows(a=chain, b=chain)
+
+    process = start("run", "--all", "--set", "runtime.worker_threads=4", cwd=folder)
+    out = process.communicate(timeout=30)[0]
+
+    for name in "ab":
+        assert [line.split() for line in lines_of(out, name)] == [words]
+
+
+BEGINNER = """
+    import os
+    class Beginner(torvyn.Source):
+        at = 0
+        def pull(self):
+            if self.at == 0:
+                print("begun,", end=" ")
+                self.at = 1
+                open("begun", "w").close()
+            if not os.path.exists("over"):
+                return torvyn.PENDING.after(0.005)
+            print("ended")
+            return None
+"""
+SECOND = """
+    import os
+    class Second(torvyn.Source):
+        is_over = False
+        def pull(self):
+            if self.is_over or not os.path.exists("begun"):
+                return None if self.is_over else torvyn.PENDING.after(0.005)
+            self.is_over = True
+            return "word"
+"""
+
+
+@pytest.mark.promise("tokens.whole-lines")
+def test_the_end_of_a_flow_does_not_cut_the_line_of_another(start: Start, flows: Flows) -> None:
+    chains = {
+        name: {"source": f"component = '{part}'", "sink": "component = 'null'"}
+        for name, part in {"a": "beginner", "b": "second"}.items()
+    }
+    folder = flows(parts={"beginner": BEGINNER, "second": SECOND}, **chains)
+    process = start("run", "--all", cwd=folder, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    while process.stdout.readline() != "b | [torvyn] Flow 'b' completed.\n":
+        pass
+
+    (folder / "over").touch()
+
+    assert "begun, ended" in lines_of(process.communicate(timeout=30)[0], "a")
+
+
 # Ends
+
+
+LEFT_OPEN = """
+    class LeftOpen(torvyn.Source):
+        def init(self, config):
+            open("begun", "w").close()
+        def pull(self):
+            return torvyn.PENDING
+        def teardown(self):
+            open("torn down", "w").close()
+"""
+LAST_WORDS = """
+    class LastWords(torvyn.Sink):
+        def push(self, element):
+            print("last words")
+            raise ValueError("broken")
+"""
+
+
+@pytest.mark.parametrize("output", ["a full disk", "a closed pipe"])
+def test_a_flow_whose_lines_cannot_be_written_does_not_keep_others_from_their_teardown(
+    start: Start, flows: Flows, output: str
+) -> None:
+    chains = {
+        "bad": {"source": "component = 'second'", "sink": "component = 'last-words'"},
+        "good": {"source": "component = 'left-open'", "sink": "component = 'null'"},
+    }
+    parts = {"second": SECOND, "last-words": LAST_WORDS, "left-open": LEFT_OPEN}
+    folder = flows(parts=parts, **chains)
+    reading, writing = os.pipe()
+    os.close(reading)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+    with open(writing, "w") as closed, open("/dev/full", "w") as full:
+        stdout = full if output == "a full disk" else closed
+        process = start("run", "--all", cwd=folder, stdout=stdout, env=env)
+
+    assert process.wait(30) == 1
+    assert (folder / "torn down").exists()
 
 
 def test_a_flow_that_fails_does_not_end_the_others_and_the_worst_exit_code_counts(
@@ -326,6 +427,15 @@ def test_the_statistics_of_all_flows_are_one_json_document(cli: Cli, flows: Flow
     assert [(each["flow"], each["exit_code"]) for each in problems] == [("b", 1)]
 
 
+def test_the_statistics_of_all_flows_are_a_list_also_if_there_is_one(
+    cli: Cli, flows: Flows
+) -> None:
+    done = cli("run", "--all", "--stats", "--format", "json", cwd=flows(a=telling("one")))
+
+    (statistics,) = json.loads(done.out.splitlines()[-1])["flows"]
+    assert (statistics["flow"], statistics["emitted"]) == ("a", 1)
+
+
 def test_statistics_are_a_table_per_flow(cli: Cli, flows: Flows) -> None:
     done = cli("run", "--all", "--stats", cwd=flows(a=telling("one"), b=telling("two")))
 
@@ -390,6 +500,9 @@ def test_options_of_one_flow_are_refused(
         (("run", "--all", "flow.a"), "`--all` runs every flow, and you named `a` too"),
         (("trace", "flow.a", "flow.b"), "you named two flows, `a` and `b`"),
         (("link", "a", "--flow", "b"), "you named two flows, `a` and `b`"),
+        (("trace", "flow.a", "flow.a"), "you named flow `a` twice"),
+        (("link", "a", "a", "--flow", "a"), "you named flow `a` twice"),
+        (("link", "a", "b", "--flow", "a"), "you named two flows, `b` and `a`"),
     ],
 )
 def test_names_that_contradict_each_other_are_refused(

@@ -97,6 +97,9 @@ def test_pattern_takes_one_expression_as_plain_text(start):
         (Blocklist, {"words": "a", "match": "substring"}, "`match` works only in `stream` mode"),
         (Blocklist, {"words": "a", "kinds": "reasoning"}, "`kinds` works only in `stream` mode"),
         (Blocklist, {"words": "a", "homoglyphs": True}, "`homoglyphs` works only in `stream` mode"),
+        (Pattern, {"patterns": ["a"], "kinds": ["Text"]}, "`kinds` has `Text`"),
+        (Pattern, {"patterns": ["a"], "kinds": ["text", "resoning"]}, "`kinds` has `resoning`"),
+        (Redact, {"kinds": "tool-call"}, "`kinds` has `tool-call`"),
         (Blocklist, {"words": ["a", "\u200b"], "mode": "stream"}, r"`words\[1\]` has no visible"),
         (Pattern, {"patterns": []}, "`patterns` is empty"),
         (Pattern, {"patterns": ["a"], "window": 0}, "too small"),
@@ -105,6 +108,12 @@ def test_pattern_takes_one_expression_as_plain_text(start):
 def test_options_that_do_not_fit_are_refused(start, cls, config, message):
     with pytest.raises(ContractError, match=message):
         start(cls, config)
+
+
+def test_flows_may_have_kinds_of_their_own(start):
+    guard = start(Pattern, {"patterns": ["a"], "kinds": ["thought", "tool_result", "tool_call"]})
+    replaced = guard.evaluate(Element("a", attributes={"kind": "thought"}))
+    assert repr(replaced) == "Verdict.replace([Output('[removed]')])"
 
 
 def test_a_refused_pattern_is_found_before_the_flow_starts():

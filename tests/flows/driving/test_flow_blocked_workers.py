@@ -112,3 +112,29 @@ def test_quick_flows_that_start_on_a_busy_machine_are_not_reported(reports):
     assert len(ballast) == 200_000
     assert {flow.statistics.emitted for flow in flows} == {20}
     assert reports.records == []
+
+
+def test_a_worker_that_waits_for_a_teardown_is_not_reported(reports):
+    begun, release = threading.Event(), threading.Event()
+
+    class Slow(torvyn.Sink):
+        run = "thread"
+
+        def push(self, element):
+            pass
+
+        def teardown(self):
+            begun.set()
+            release.wait()
+
+    over = torvyn.Flow(ScriptedSource("a"), Slow(), name="over").start()
+    assert begun.wait(30)
+    # Its worker is looked at later, and after the same time.
+    stuck = torvyn.Flow(ScriptedSource("a"), torvyn.sink(lambda element: waits(release)))
+    stuck.start()
+    assert reports.has_one.wait(30)
+    release.set()
+
+    assert over.wait(30)
+    assert stuck.wait(30)
+    assert "over" not in [record.flow for record in reports.records]

@@ -143,7 +143,7 @@ def command(
     ]
     outcomes = run_flows(screen, requests)
     if stats:
-        _show_statistics(screen, plans, outcomes)
+        _show_statistics(screen, plans, outcomes, is_list=target.is_of_several)
     if len(outcomes) == 1:
         _raise_failure(screen, outcomes[0])
     return max(outcome.exit_code for outcome in outcomes)
@@ -183,7 +183,7 @@ def _run_on(
             screen.info("", f"[torvyn] Processes that were started again: {restarts}")
         show_end(screen, plan, outcome)
     if has_statistics:
-        _show_statistics(screen, [plan], [outcome], restarts)
+        _show_statistics(screen, [plan], [outcome], restarts, is_list=False)
     _raise_failure(screen, outcome)
     return outcome.exit_code
 
@@ -216,12 +216,14 @@ def _show_statistics(
     plans: Sequence[Plan],
     outcomes: Sequence[Outcome],
     restarts: int | None = None,
+    *,
+    is_list: bool,
 ) -> None:
     if screen.is_json:
         found = [*map(_statistics_fields, plans, outcomes)]
         if restarts is not None:
             found[0]["restarts"] = restarts
-        screen.document(found[0] if len(found) == 1 else {"flows": found}, indent=None)
+        screen.document({"flows": found} if is_list else found[0], indent=None)
         return
     from torvyn.cli.summary import statistics_tables
 

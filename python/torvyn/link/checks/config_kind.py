@@ -25,6 +25,11 @@ _TAKES: Final = {
 }
 
 
+_JSON_HINT: Final = (
+    'write other text, or set `config_kind = "either"` on its class if it reads JSON itself'
+)
+
+
 def check_config_kind(component: type[Component] | Component, role: str, config: Any) -> None:
     """Raises `ContractError` if the component does not take such a config."""
     # On a command line, and in a running flow, a table is JSON text.
@@ -36,6 +41,9 @@ def check_config_kind(component: type[Component] | Component, role: str, config:
     if kind in _kinds_of(given):
         _check_keys(component, given)
         return
+    if kind == ConfigKind.TEXT and table is not None and isinstance(config, str):
+        message = f"`{class_name(component)}` takes text as its config, and this text is a JSON "
+        raise ContractError(_CODE, f"{message}object, which counts as a table", hint=_JSON_HINT)
     got = "" if kind == ConfigKind.NONE else f" as its config, not {_phrase(given)}"
     message = f"`{class_name(component)}` takes {_TAKES[kind]}{got}"
     raise ContractError(_CODE, message, hint=_hint(component, kind))

@@ -18,13 +18,14 @@ from torvyn.machine.resources import allowed_cpus
 if TYPE_CHECKING:
     from torvyn._native import Workers
     from torvyn.link.plan import Plan
+    from torvyn.reactor.flow import Flow
 
 logger = logging.getLogger("torvyn.reactor")
 
 _lock = threading.Lock()
 _workers: Workers | None = None
 _started_in: int | None = None
-_started: dict[int, tuple[object, Plan]] = {}
+_started: dict[int, tuple[Flow, Plan]] = {}
 """The flows that the workers run. Without this reference a flow could be collected as it waits."""
 _reported: set[tuple[int, int | None]] = set()
 """Flows and nodes that were reported as blocking: each is reported once."""
@@ -58,7 +59,7 @@ def stop_workers() -> None:
         logger.warning("%d worker thread(s) did not end: a component blocks them", left)
 
 
-def keep_flow(key: int, flow: object, plan: Plan) -> None:
+def keep_flow(key: int, flow: Flow, plan: Plan) -> None:
     """Keeps a flow alive, by its native key, until it is over. `plan` has the nodes that run."""
     _started[key] = (flow, plan)
 
@@ -69,11 +70,19 @@ def release_flow(key: int) -> None:
         _reported.difference_update([entry for entry in _reported if entry[0] == key])
 
 
+def _is_torn_down(flow: Flow) -> bool:
+    """Teardown waits for threads of components, has a limit, and reports what exceeds it."""
+    native = None if flow._execution is None else flow._execution.native
+    return native is not None and native.is_over
+
+
 def _blocked(key: int, node_index: int | None, thread_id: int) -> None:
     if (key, node_index) in _reported:
         return
-    _reported.add((key, node_index))
     started = _started.get(key)
+    if started is not None and _is_torn_down(started[0]):
+        return
+    _reported.add((key, node_index))
     frame = sys._current_frames().get(thread_id)
     stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
     plan = None if started is None else started[1]
