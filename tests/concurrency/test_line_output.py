@@ -172,8 +172,10 @@ def test_a_stream_is_not_reserved_while_a_write_of_another_thread_is_stuck() -> 
 
         with reserved(stream, 0.01) as is_free:
             assert not is_free
-        while thread.is_alive():
-            reader.read(65_536)
+        left = 1_000_000 - 1
+        while left > 0:
+            left -= len(reader.read(65_536))
+        thread.join()
         with reserved(stream, 0.01) as is_free:
             assert is_free
         stream.close()

@@ -84,6 +84,10 @@ _installed: list[TextIO] = []
 class LineOutput(io.BufferedIOBase):
     """Writes lines to `out`, and never a part of a line into another line."""
 
+    # Still there when the interpreter closes the streams, after the names of this module are gone.
+    _writer = _thread
+    _prefix = line_prefix
+
     def __init__(
         self, out: IO[bytes], *, is_line_buffered: bool, replaced: TextIO | None = None
     ) -> None:
@@ -99,8 +103,8 @@ class LineOutput(io.BufferedIOBase):
 
     def write(self, data: Any) -> int:
         data = bytes(data)
-        prefix = line_prefix.get()
-        key = _key(prefix)
+        prefix = self._prefix.get()
+        key = self._key(prefix)
         with self._place.lock:
             end = data.rfind(b"\n") + 1
             if end:
@@ -120,8 +124,8 @@ class LineOutput(io.BufferedIOBase):
     def flush(self) -> None:
         """Writes the complete lines, and what this thread has begun, unless another one's line is
         open there."""
-        prefix = line_prefix.get()
-        key = _key(prefix)
+        prefix = self._prefix.get()
+        key = self._key(prefix)
         with self._place.lock:
             self._put_complete()
             if key in self._begun and not prefix and self._place.open_by in (None, key):
@@ -151,6 +155,9 @@ class LineOutput(io.BufferedIOBase):
             yield True
         finally:
             lock.release()
+
+    def _key(self, prefix: str) -> Hashable:
+        return (self._writer.key, prefix) if prefix else self._writer.key
 
     def _add(self, key: Hashable, lines: bytes, prefix: str) -> None:
         if self._place.open_by is not None:
@@ -218,10 +225,6 @@ class LineOutput(io.BufferedIOBase):
     @property
     def raw(self) -> Any:
         return getattr(self._out, "raw", self._out)
-
-
-def _key(prefix: str) -> Hashable:
-    return (_thread.key, prefix) if prefix else _thread.key
 
 
 def _place_of(out: IO[bytes]) -> _Place:
