@@ -127,6 +127,8 @@ class LineOutput(io.BufferedIOBase):
         prefix = self._prefix.get()
         key = self._key(prefix)
         with self._place.lock:
+            if self._out.closed and not (self._complete or self._begun):
+                return
             self._put_complete()
             if key in self._begun and not prefix and self._place.open_by in (None, key):
                 self._show(key, prefix)
@@ -136,6 +138,8 @@ class LineOutput(io.BufferedIOBase):
         """Also writes what others have begun and will not end, each on a line of its own; with a
         `prefix`, only lines that have it."""
         with self._place.lock:
+            if self._out.closed and not (self._complete or self._begun):
+                return
             self._put_complete()
             for key in [*self._begun]:
                 own = key[1] if isinstance(key, tuple) else ""

@@ -43,6 +43,7 @@ async def test_an_admin_sees_the_streams_of_every_tenant_and_cannot_stop_them(ke
     keyed.serve(engine)
     client = keyed.ask("first")
     await within(engine.has_begun.wait())
+    await client.until(1)
     path = f"/v1/streams/{client.frames_start_id()}"
 
     assert len((await keyed.ask("operator", "/flows", method="GET")).json["streams"]) == 1

@@ -89,6 +89,7 @@ async def test_a_stream_belongs_to_its_tenant(keyed) -> None:
     keyed.serve(engine)
     client = keyed.ask("first")
     await within(engine.has_begun.wait())
+    await client.until(1)
     path = f"/v1/streams/{client.frames_start_id()}"
 
     assert (await keyed.ask("other", path, method="DELETE")).status == 404
