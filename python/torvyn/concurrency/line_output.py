@@ -127,7 +127,7 @@ class LineOutput(io.BufferedIOBase):
         prefix = self._prefix.get()
         key = self._key(prefix)
         with self._place.lock:
-            if self._out.closed and not (self._complete or self._begun):
+            if self._has_ended:
                 return
             self._put_complete()
             if key in self._begun and not prefix and self._place.open_by in (None, key):
@@ -138,7 +138,7 @@ class LineOutput(io.BufferedIOBase):
         """Also writes what others have begun and will not end, each on a line of its own; with a
         `prefix`, only lines that have it."""
         with self._place.lock:
-            if self._out.closed and not (self._complete or self._begun):
+            if self._has_ended:
                 return
             self._put_complete()
             for key in [*self._begun]:
@@ -159,6 +159,11 @@ class LineOutput(io.BufferedIOBase):
             yield True
         finally:
             lock.release()
+
+    @property
+    def _has_ended(self) -> bool:
+        """Its file was closed before it, and nothing waits to be written."""
+        return self._out.closed and not (self._complete or self._begun)
 
     def _key(self, prefix: str) -> Hashable:
         return (self._writer.key, prefix) if prefix else self._writer.key
