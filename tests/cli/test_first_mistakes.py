@@ -159,6 +159,7 @@ def no_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "run_flows", lambda screen, requests: [ended])
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("no_start")
 @pytest.mark.parametrize(("write", "name"), PROJECTS)
 def test_one_wrong_line_gets_the_same_answer_from_every_command(

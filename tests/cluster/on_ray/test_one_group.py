@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cluster_project import ClusterProject
 
+from torvyn.cluster.ray import group_replica
 from torvyn.errors import TorvynError
 
 pytestmark = pytest.mark.timeout(120)
@@ -50,6 +51,24 @@ def test_the_group_prints_here_and_is_counted(
     assert capfd.readouterr().out == "1\n2\n3\n"
     assert (end.state, end.error, end.restarts) == ("completed", None, 0)
     assert (end.statistics.produced, end.statistics.emitted) == (3, 3)
+
+
+def test_a_group_without_a_process_is_reported_once(
+    project: ClusterProject,
+    ray_address: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(group_replica, "WAITING_S", 0.5)
+    project.component("numbers", NUMBERS)
+    nowhere = 'component = "numbers"\nplace = { resources = { telescope = 1 } }'
+    project.write(numbers=nowhere, out='component = "null"')
+
+    end = project.run(ray_address, deadline_s=2)
+
+    waiting = [text for text in caplog.messages if "has had no process for 0.5 s" in text]
+    assert isinstance(end.error, TorvynError)
+    assert (end.error.code, len(waiting)) == ("reactor.deadline-exceeded", 1), caplog.messages
 
 
 def test_the_group_writes_where_one_process_would(

@@ -21,7 +21,7 @@ QUICK_S: Final = 15.0
 """Two starts within this time: the process between them died soon."""
 QUICK_DEATHS: Final = 5
 """After so many in a row, the flow has failed."""
-WAITING_S: Final = 10.0
+WAITING_S: Final = 30.0
 """A replica without a process is reported after this time."""
 
 
@@ -78,7 +78,13 @@ class GroupReplica:
             raise group_crashes(self.job.title, self._quick_deaths, self._reason)
         if time.monotonic() - self._missing_since_s > WAITING_S:
             self._missing_since_s = math.inf
-            logger.warning("%s waits until a machine of the cluster has room", self.job.title)
+            # Ray does not tell which of the two it is.
+            logger.warning(
+                "%s has had no process for %g s: no machine of the cluster has room for it, or "
+                "processes start slowly there",
+                self.job.title,
+                WAITING_S,
+            )
 
     def wait(self) -> Any:
         """The reference of its end."""
