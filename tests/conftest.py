@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import helper_folders
+from torvyn.machine.files import writable_folder
 
 sys.path[:0] = [folder for folder in helper_folders.folders() if folder not in sys.path]
 pytest_plugins = ["run_plan", "run_report"]
@@ -87,7 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_STATE_HOME"] = state.name
     # Tests with a cache of their own would compile zig's C library, each for itself.
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache / "zig"))
+    zig = writable_folder(cache / "zig", "torvyn-zig")
+    os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(zig))
     # A shell starts background jobs with SIGINT ignored, and their children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,6 +1,7 @@
-"""Installs groups of packages for development: the lists `[dependency-groups]` of `pyproject.toml`.
+"""Installs extras and groups of packages for development, which are lists in `pyproject.toml`.
 
     python tools/install.py tests tests-alone
+    python tools/install.py serve
 
 A group whose name ends in `-alone` is installed without the dependencies of its packages. uv takes
 a fraction of pip's time; pip does it where uv cannot, for example because only pip is told where
@@ -25,8 +26,8 @@ _ALONE: Final = "-alone"
 
 
 def groups_of(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, list[Any]]:
-    groups: dict[str, list[Any]] = tomllib.loads(pyproject.read_text())["dependency-groups"]
-    return groups
+    table = tomllib.loads(pyproject.read_text())
+    return {**table["project"]["optional-dependencies"], **table["dependency-groups"]}
 
 
 def requirements(groups: Mapping[str, list[Any]], name: str) -> list[str]:

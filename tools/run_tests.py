@@ -124,6 +124,8 @@ def run_all_rust(arguments: Sequence[str]) -> Tally:
 def run_all_python(arguments: Sequence[str]) -> Tally:
     # Once, not in each of the thousands of processes that tests start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # What somebody likes to have in other projects may be something else here.
+    os.environ.pop("PYTEST_ADDOPTS", None)
     compileall.compile_dir(ROOT / "python", quiet=1)
     if code := run("Compiling the guest that tests share", [sys.executable, str(SHARED_GUEST)]):
         return Tally(code=code)
