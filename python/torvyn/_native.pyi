@@ -1069,13 +1069,19 @@ class DirectText:
 @final
 class DirectSteps:
     """The steps of an engine that are left to Python. While it is open, steps with text of the only
-    choice go to the client; None comes out when the reader must flush or absorb."""
+    choice go to the client; None comes out when the reader must flush, absorb, or let others have
+    their turns."""
 
     def __new__(cls, engine: AsyncIterator[Step]) -> Self: ...
     def open(self, text: DirectText, flow: NativeFlow | None, tokens_left: int) -> None:
         """From the next step on, text goes there, while there are less than so many tokens."""
     def shut(self) -> None:
         """From the next step on, everything comes out. From any thread."""
+    @property
+    def is_turn_over(self) -> bool:
+        """Whether the engine was left because it has not waited for a while."""
+    def begin_turn(self) -> None:
+        """Others had their turns."""
     def __aiter__(self) -> Self: ...
     def __anext__(self) -> Awaitable[Step | None]: ...
     def __await__(self) -> Self: ...

@@ -60,6 +60,11 @@ class Served:
         self._thread.start()
         assert self._began.wait(PATIENCE_S)
 
+    @property
+    def thread_id(self) -> int:
+        assert self._thread.ident is not None
+        return self._thread.ident
+
     def begin_end(self) -> None:
         """As a signal, without waiting for the end."""
         with suppress(RuntimeError):  # Its loop is closed: it has ended meanwhile.

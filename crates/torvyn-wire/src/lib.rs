@@ -45,6 +45,6 @@ pub use http;
 pub use http_body_util::Full;
 pub use inbox::{End, Inbox, InboxWriter, Message, inbox};
 pub use options::Options;
-pub use reactor::Reactor;
+pub use reactor::{Reactor, TURN};
 pub use server::Server;
 pub use tls::server_config;

@@ -5,6 +5,7 @@ sync_reader       reads an async stream of another thread's loop, with `for` or 
 run_apart         runs a coroutine on an event loop and a thread of its own, and waits
 per_loop          something that each event loop has its own of
 connection_pool   HTTP connections of aiohttp, one pool per loop
+turns             turns on a loop, for tasks that always have more to do
 earliest_timer    one timer of a loop for many deadlines
 begin_wait        begins an await, and returns the rest of it if there is any
 end_task          cancels a task until it has ended

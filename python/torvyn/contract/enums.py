@@ -126,13 +126,18 @@ class RecoveryPolicy(TextEnum):
 
 
 class PriorityClass(TextEnum):
-    """A flow's share of the worker threads."""
+    """A flow's share of the worker threads, and an answer's of the loop."""
 
     CRITICAL = "critical"
     HIGH = "high"
     NORMAL = "normal"
     LOW = "low"
     BACKGROUND = "background"
+
+    @property
+    def weight(self) -> float:
+        """Its share beside that of `normal`."""
+        return 4.0 * 0.5 ** list(PriorityClass).index(self)
 
 
 class CallOutcome(TextEnum):

@@ -12,7 +12,12 @@ from torvyn.transport.settings import KiB
 
 SESSION_BYTES = 32 * KiB
 WHOLE = 32
-SETTINGS = {"session_bytes": SESSION_BYTES, "session_memory_bytes": WHOLE * SESSION_BYTES}
+SETTINGS = {
+    "session_bytes": SESSION_BYTES,
+    "session_memory_bytes": WHOLE * SESSION_BYTES,
+    # Whole frames are kept, whose size depends on how fast the engine is.
+    "chunk_bytes": KiB,
+}
 ANSWER = ("x" * 400 + " ") * 200
 
 

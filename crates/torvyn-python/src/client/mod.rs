@@ -3,6 +3,7 @@
 pub mod direct;
 pub mod reply;
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use torvyn_wire::bytes::Bytes;
 use torvyn_wire::http::{Method, Request, Uri};
-use torvyn_wire::{Client, ClientOptions, Full, Origin, client_config};
+use torvyn_wire::{Client, ClientOptions, Full, Origin, TURN, client_config};
 
 use reply::{Reply, WireReply};
 
@@ -23,8 +24,8 @@ use crate::wire::headers::{header_map, invalid};
 /// Shared with the replies, which run it when they are read or given up.
 pub struct DrivenClient {
     client: Mutex<Client>,
-    /// Replies that have something to read.
-    woken: Arc<Mutex<Vec<Arc<Reply>>>>,
+    /// Replies that have something to read, those that have waited longest first.
+    woken: Arc<Mutex<VecDeque<Arc<Reply>>>>,
 }
 
 impl DrivenClient {
@@ -36,11 +37,22 @@ impl DrivenClient {
     pub fn after<T>(&self, work: impl FnOnce(&Client) -> T) -> T {
         let mut client = self.lock();
         let made = client.reactor.before_run(|| work(&client));
-        client.reactor.run_ready();
+        client.reactor.run_woken();
         if !lock(&self.woken).is_empty() {
             client.reactor.handle().ring();
         }
         made
+    }
+
+    fn next_woken(&self) -> Option<Arc<Reply>> {
+        lock(&self.woken).pop_front()
+    }
+
+    /// The replies that are left have the next turn.
+    fn leave_woken(&self) {
+        if !lock(&self.woken).is_empty() {
+            self.lock().reactor.handle().ring();
+        }
     }
 }
 
@@ -75,12 +87,16 @@ impl WireClient {
     /// Reads and writes what is ready. Returns the futures of replies that have more to read, and in how many seconds
     /// a timer is due.
     fn turn<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Option<f64>)> {
+        let began = Instant::now();
         let due = self.driven.lock().reactor.turn()?;
-        let woken = std::mem::take(&mut *lock(&self.driven.woken));
         let futures = PyList::empty(py);
-        for reply in woken {
+        while let Some(reply) = self.driven.next_woken() {
             if let Some(future) = reply.advance(py, &self.driven)? {
                 futures.append(future)?;
+            }
+            if began.elapsed() >= TURN {
+                self.driven.leave_woken();
+                break;
             }
         }
         let due_s = due.map(|due| due.saturating_duration_since(Instant::now()).as_secs_f64());

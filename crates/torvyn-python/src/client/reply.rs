@@ -1,5 +1,6 @@
 //! The response to a request, while it arrives.
 
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
@@ -20,7 +21,7 @@ use crate::wire::events::ChunkParser;
 use crate::wire::headers::from_latin1;
 
 /// What may wait to be read before the connection waits, too.
-const MOST_WAITING_BYTES: usize = 64 * 1024;
+const MOST_WAITING_BYTES: usize = 8 * 1024;
 
 #[derive(Default)]
 struct State {
@@ -41,9 +42,14 @@ struct State {
 }
 
 impl State {
+    /// Whether what arrives takes the direct path.
+    fn is_direct(&self) -> bool {
+        self.is_stream && self.armed.as_ref().is_some_and(|armed| !armed.direct.get().is_closed())
+    }
+
     fn has_news(&self, knows_head: bool) -> bool {
         self.end.is_some()
-            || !self.waiting.is_empty()
+            || (!self.is_direct() && !self.waiting.is_empty())
             || self.parts.is_some()
             || (!knows_head && self.head.is_some())
     }
@@ -51,13 +57,13 @@ impl State {
 
 pub struct Reply {
     state: Mutex<State>,
-    woken: Arc<Mutex<Vec<Arc<Reply>>>>,
+    woken: Arc<Mutex<VecDeque<Arc<Reply>>>>,
     call: OnceLock<Arc<ClientCall>>,
     this: Weak<Self>,
 }
 
 impl Reply {
-    pub fn new(woken: Arc<Mutex<Vec<Arc<Reply>>>>) -> Arc<Self> {
+    pub fn new(woken: Arc<Mutex<VecDeque<Arc<Reply>>>>) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             state: Mutex::default(),
             woken,
@@ -72,7 +78,7 @@ impl Reply {
         if !std::mem::replace(&mut state.is_woken, true)
             && let Some(this) = self.this.upgrade()
         {
-            lock(&self.woken).push(this);
+            lock(&self.woken).push_back(this);
         }
     }
 
@@ -85,16 +91,25 @@ impl Reply {
 
     /// After a turn: takes the direct path as far as it goes. Returns the future of whoever waits if Python must go on.
     pub fn advance(&self, py: Python<'_>, driven: &DrivenClient) -> PyResult<Option<Py<PyAny>>> {
-        let (armed, data, call) = {
+        {
             let mut state = lock(&self.state);
             state.is_woken = false;
-            let is_open = state.armed.as_ref().is_some_and(|armed| !armed.direct.get().is_closed());
-            if !is_open || !state.is_stream {
+            if !state.is_direct() {
                 return Ok(state.future.take());
             }
-            if state.waiting.is_empty() {
-                // With nothing but a head, Python would only wait again.
-                return Ok(if state.end.is_some() { state.future.take() } else { None });
+        }
+        self.go_directly(py, driven)?;
+        let mut state = lock(&self.state);
+        // With nothing but a head, Python would only wait again.
+        Ok(if state.parts.is_some() || state.end.is_some() { state.future.take() } else { None })
+    }
+
+    /// Gives what has arrived to the direct path, if that is armed. It stays armed unless it leaves parts to Python.
+    fn go_directly(&self, py: Python<'_>, driven: &DrivenClient) -> PyResult<()> {
+        let (armed, data, call) = {
+            let mut state = lock(&self.state);
+            if !state.is_direct() || state.waiting.is_empty() || state.parts.is_some() {
+                return Ok(());
             }
             let (data, call) = self.take_waiting(&mut state);
             (state.armed.take(), data, call)
@@ -102,21 +117,17 @@ impl Reply {
         if let Some(call) = call {
             driven.after(|_| call.resume());
         }
-        let Some(armed) = armed else { return Ok(None) };
+        let Some(armed) = armed else { return Ok(()) };
         let (has_text, parts) = armed.advance(py, &data)?;
         let mut state = lock(&self.state);
         if has_text {
             state.direct_at = Some(Instant::now());
         }
-        if let Some(parts) = parts {
-            state.parts = Some(parts.unbind());
-        } else {
-            state.armed = Some(armed);
-            if state.end.is_none() {
-                return Ok(None);
-            }
+        match parts {
+            Some(parts) => state.parts = Some(parts.unbind()),
+            None => state.armed = Some(armed),
         }
-        Ok(state.future.take())
+        Ok(())
     }
 }
 
@@ -186,26 +197,35 @@ impl WireReply {
         Ok(headers)
     }
 
-    /// What has arrived, or the parts that the direct path has left; nothing at the end; None if more may come.
-    fn take<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        let (waiting, call, is_over) = {
+    /// What has arrived, or the parts that the direct path has left; nothing at the end; None if more may come. What has
+    /// arrived takes the direct path first, if that is armed; if anything is left, it is not armed any more.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.reply.go_directly(py, &self.driven)?;
+        let (armed, parts, waiting, call) = {
             let mut state = lock(&self.reply.state);
-            if let Some(parts) = state.parts.take() {
-                return Some(parts.into_bound(py).into_any());
+            if state.parts.is_none() && state.end.is_none() && (state.is_direct() || state.waiting.is_empty())
+            {
+                return Ok(None);
             }
-            let (waiting, call) = self.reply.take_waiting(&mut state);
-            (waiting, call, state.end.is_some())
+            let parts = state.parts.take();
+            let (waiting, call) =
+                if parts.is_none() { self.reply.take_waiting(&mut state) } else { Default::default() };
+            (state.armed.take(), parts, waiting, call)
         };
+        // Without the lock: it may have the last references.
+        drop(armed);
+        if let Some(parts) = parts {
+            return Ok(Some(parts.into_bound(py).into_any()));
+        }
         if let Some(call) = call {
             self.driven.after(|_| call.resume());
         }
         let bytes = match waiting.as_slice() {
-            [] if is_over => PyBytes::new(py, b""),
-            [] => return None,
+            [] => PyBytes::new(py, b""),
             [only] => PyBytes::new(py, only),
             _ => PyBytes::new(py, &waiting.concat()),
         };
-        Some(bytes.into_any())
+        Ok(Some(bytes.into_any()))
     }
 
     /// From now on, chunks with text only go through the flow to the answer of `direct`, until something else arrives or

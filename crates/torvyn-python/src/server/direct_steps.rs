@@ -4,6 +4,7 @@
 //! engine's own; what else the engine sends comes out. It is also its own awaitable: one reader waits for one step.
 
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyStopIteration;
 use pyo3::intern;
@@ -15,8 +16,8 @@ use crate::client::direct::{DirectText, Fared};
 use crate::flow::NativeFlow;
 use crate::lock::lock;
 
-/// Steps after which other tasks run, in case the engine never waits.
-const STEPS_PER_TURN: u32 = 256;
+/// An engine that never waits is left after that time, so that its reader lets others take their turns.
+const SLICE: Duration = Duration::from_micros(500);
 
 /// Where text goes.
 struct Open {
@@ -31,8 +32,9 @@ struct State {
     open: Option<Open>,
     /// The engine's own wait for its next step, absent while it runs.
     waiting: Option<Py<PyIterator>>,
-    /// Steps since the engine last waited.
-    steps: u32,
+    /// When the first step came since the engine last waited, or its reader has taken a turn.
+    began: Option<Instant>,
+    is_turn_over: bool,
 }
 
 #[pyclass(frozen, module = "torvyn._native")]
@@ -68,6 +70,18 @@ impl DirectSteps {
     fn shut(&self) {
         // Dropped without the lock: it may be the last reference.
         let _open = lock(&self.state).open.take();
+    }
+
+    /// Whether the engine was left because it has not waited for a while.
+    #[getter(is_turn_over)]
+    fn was_turn_over(&self) -> bool {
+        lock(&self.state).is_turn_over
+    }
+
+    /// Others had their turns.
+    fn begin_turn(&self) {
+        let mut state = lock(&self.state);
+        (state.is_turn_over, state.began) = (false, None);
     }
 
     fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -159,14 +173,18 @@ impl DirectSteps {
             let step = match sent? {
                 PySendResult::Next(value) => {
                     let mut state = lock(&self.state);
-                    state.steps = 0;
+                    state.began = None;
                     state.waiting = Some(waiting.unbind());
                     return Ok(Some(value));
                 }
                 PySendResult::Return(step) => step,
             };
             match self.take(&step)? {
-                Taken::Sent => {}
+                Taken::Sent if !self.is_turn_over() => {}
+                Taken::Sent => {
+                    self.shut();
+                    return Ok(None);
+                }
                 Taken::ForReader => {
                     self.shut();
                     return Ok(None);
@@ -176,9 +194,6 @@ impl DirectSteps {
                     return Err(PyStopIteration::new_err((step.unbind(),)));
                 }
             }
-            if self.is_turn_over() {
-                return Ok(Some(none));
-            }
             waiting = self.begin_wait(py)?;
             sent = waiting.send(&none);
         }
@@ -186,8 +201,9 @@ impl DirectSteps {
 
     fn is_turn_over(&self) -> bool {
         let mut state = lock(&self.state);
-        state.steps = (state.steps + 1) % STEPS_PER_TURN;
-        state.steps == 0
+        let began = *state.began.get_or_insert_with(Instant::now);
+        state.is_turn_over = began.elapsed() >= SLICE;
+        state.is_turn_over
     }
 
     fn take(&self, step: &Bound<'_, PyAny>) -> PyResult<Taken> {

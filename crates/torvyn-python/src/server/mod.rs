@@ -37,7 +37,7 @@ impl Driven {
     pub fn after<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut server = self.lock();
         let made = server.reactor.before_run(work);
-        server.reactor.run_ready();
+        server.reactor.run_woken();
         if !server.events().is_empty() {
             server.reactor.handle().ring();
         }

@@ -9,7 +9,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mio::net::TcpStream;
+use rustix::io::Errno;
 use rustls_pki_types::ServerName;
+use socket2::{Domain, Protocol, Type};
 use tokio_rustls::TlsConnector;
 
 use super::{ClientError, Origin, Shared};
@@ -19,6 +21,10 @@ use crate::transport::Transport;
 
 /// After so long without an answer the next address is tried as well, as RFC 8305 recommends.
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// Tokens are small: what a server sends to a client that does not read waits with the server.
+const RECEIVE_BUFFER_BYTES: usize = 16 * 1024;
+/// Segments of up to 64 KiB, as between processes of one machine, would wait until all of so small a buffer is free.
+const SEGMENT_BYTES: u32 = 2 * 1024;
 
 pub async fn connect(
     shared: &Shared,
@@ -62,7 +68,7 @@ struct Race<'a> {
 impl Race<'_> {
     fn start_next(&mut self) {
         let Some(address) = self.waiting.pop() else { return };
-        match TcpStream::connect(address).and_then(|stream| Line::open(self.handle, stream)) {
+        match begin(address).and_then(|stream| Line::open(self.handle, stream)) {
             Ok(line) => self.tried.push(line),
             Err(error) => self.last = Some(error),
         }
@@ -83,6 +89,18 @@ impl Race<'_> {
             }
         }
         None
+    }
+}
+
+/// Begins to connect. Both sizes count from the handshake on.
+fn begin(address: SocketAddr) -> io::Result<TcpStream> {
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = socket2::Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    socket.set_tcp_mss(SEGMENT_BYTES)?;
+    match socket.connect(&address.into()) {
+        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+        _ => Ok(TcpStream::from_std(socket.into())),
     }
 }
 

@@ -11,6 +11,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::response::Parts;
 use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -27,16 +29,22 @@ const DRAIN: Duration = Duration::from_millis(500);
 const DRAIN_BYTES: usize = 64 * 1024;
 /// A task gives way to others after so many parts of a body.
 const FRAMES_PER_POLL: usize = 64;
+/// What is read at once, and the size of a head, as proxies have it: a response that nobody takes keeps it in memory.
+const READ_BYTES: usize = 8 * 1024;
 
 type Hyper = http1::Connection<Transport, Full<Bytes>>;
 type Sender = http1::SendRequest<Full<Bytes>>;
 
 /// Opens a connection for a request, and keeps it for others.
 pub async fn open(shared: Arc<Shared>, attempt: Attempt) {
-    let connecting = connect(&shared, &attempt.origin, &attempt.addresses);
+    // In a box, because the task keeps room for it as long as the connection lasts.
+    let connecting = Box::pin(connect(&shared, &attempt.origin, &attempt.addresses));
     let Some(connected) = attempt.delivery.call.unless_cancelled(connecting).await else { return };
     let opened = match connected {
-        Ok(transport) => http1::handshake(transport).await.map_err(|error| broken(&error)),
+        Ok(transport) => {
+            let opening = http1::Builder::new().max_buf_size(READ_BYTES).handshake(transport);
+            opening.await.map_err(|error| broken(&error))
+        }
         Err(error) => Err(error),
     };
     match opened {
@@ -105,13 +113,24 @@ async fn exchange(shared: &Shared, sender: &mut Sender, line: &mut Line, attempt
         }
     };
     let (head, body) = response.into_parts();
-    delivery.head(head);
+    delivery.head(detached(head));
     if !receive(shared, line, &delivery, body).await {
         return Outcome::Closed;
     }
     drop(delivery);
     let is_kept = line.beside(|context| sender.poll_ready(context).into()).await.is_ok();
     if is_kept { Outcome::Kept } else { Outcome::Closed }
+}
+
+/// The head without references to the bytes that were read, which would keep a buffer of the connection in memory.
+fn detached(mut head: Parts) -> Parts {
+    head.extensions.clear();
+    for value in head.headers.values_mut() {
+        if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = copy;
+        }
+    }
+    head
 }
 
 /// Hands the body on to its end; false if the connection cannot be kept.

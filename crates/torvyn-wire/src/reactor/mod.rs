@@ -27,8 +27,8 @@ pub use within::within;
 
 const ALARM: Token = Token(usize::MAX);
 const EVENTS: usize = 256;
-/// A turn ends after so many polls, so that the outer loop can do its other work.
-const POLLS_PER_TURN: usize = 512;
+/// A turn ends after that time, so that the outer loop can do its other work.
+pub const TURN: Duration = Duration::from_micros(500);
 
 /// What tasks use: it registers sockets, starts tasks and sets timers.
 pub struct Handle {
@@ -116,7 +116,7 @@ impl Reactor {
 
     /// Runs what is ready, without looking at the sockets.
     pub fn run_ready(&mut self) {
-        self.tasks.run(&self.handle.ready, POLLS_PER_TURN);
+        self.tasks.run(&self.handle.ready, TURN);
     }
 
     /// Waits until a socket is ready, the alarm rings or the time is over.
@@ -135,9 +135,16 @@ impl Reactor {
         Ok(())
     }
 
-    /// Runs `work`, whose wake-ups need no alarm because `run_ready` follows.
+    /// Runs `work`, whose wake-ups need no alarm because `run_woken` follows.
     pub fn before_run<T>(&self, work: impl FnOnce() -> T) -> T {
         self.handle.ready.watching(work)
+    }
+
+    /// Runs what `before_run` has woken. If other tasks were left to the next turn, it waits there behind them.
+    pub fn run_woken(&mut self) {
+        if !self.tasks.is_behind() {
+            self.run_ready();
+        }
     }
 }
 

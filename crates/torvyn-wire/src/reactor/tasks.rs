@@ -1,11 +1,13 @@
 //! Tasks, and the queue of those that are ready.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 
@@ -89,31 +91,34 @@ struct Entry {
 #[derive(Default)]
 pub struct Tasks {
     entries: Slab<Entry>,
-    /// Reused between turns.
-    batch: Vec<usize>,
+    /// Those that were woken, in that order.
+    queue: VecDeque<usize>,
 }
 
 impl Tasks {
-    /// Polls ready tasks until none is left, or so many were polled: then the alarm rings.
-    pub fn run(&mut self, ready: &Arc<Ready>, limit: usize) {
-        let mut polls = 0;
+    /// Whether the last run has left tasks to the next one.
+    pub fn is_behind(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Polls ready tasks until none is left, or the time is over: then the alarm rings, and the next run begins with those
+    /// that have waited longest.
+    pub fn run(&mut self, ready: &Arc<Ready>, limit: Duration) {
+        let began = Instant::now();
         ready.watching(|| {
             loop {
-                self.adopt(ready);
-                self.batch.append(&mut lock(&ready.woken));
-                if self.batch.is_empty() || polls >= limit {
+                if self.queue.is_empty() {
+                    self.queue.extend(lock(&ready.woken).drain(..));
+                    self.adopt(ready);
+                }
+                let Some(id) = self.queue.pop_front() else { break };
+                self.poll(id);
+                if began.elapsed() >= limit {
                     break;
                 }
-                let mut batch = std::mem::take(&mut self.batch);
-                polls += batch.len();
-                for id in batch.drain(..) {
-                    self.poll(id);
-                }
-                self.batch = batch;
             }
         });
-        if !self.batch.is_empty() {
-            lock(&ready.woken).append(&mut self.batch);
+        if self.is_behind() || !lock(&ready.woken).is_empty() {
             ready.ring();
         }
     }
@@ -127,7 +132,7 @@ impl Tasks {
                 is_queued: AtomicBool::new(true),
                 ready: ready.clone(),
             });
-            self.batch.push(slot.key());
+            self.queue.push_back(slot.key());
             let waker = Waker::from(state.clone());
             slot.insert(Entry { task: Some(task), state, waker });
         }
@@ -148,5 +153,73 @@ impl Tasks {
             // Its connection is closed by dropping it, whatever state a panic has left it in.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::thread::sleep;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(2);
+
+    /// Tasks that always have more to do, each poll of which takes a while; who was polled, in that order.
+    fn greedy(ready: &Ready, count: usize) -> Arc<Mutex<Vec<usize>>> {
+        let polled = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..count {
+            let polled = polled.clone();
+            ready.spawn(Box::pin(poll_fn(move |context| {
+                lock(&polled).push(number);
+                sleep(LIMIT / 4);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })));
+        }
+        polled
+    }
+
+    fn ready() -> (mio::Poll, Arc<Ready>) {
+        let poll = mio::Poll::new().unwrap();
+        let alarm = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
+        (poll, Arc::new(Ready::new(alarm)))
+    }
+
+    fn rings(poll: &mut mio::Poll) -> bool {
+        let mut events = mio::Events::with_capacity(1);
+        poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+        !events.is_empty()
+    }
+
+    #[test]
+    fn a_run_ends_after_its_time_and_the_next_begins_with_who_has_waited_longest() {
+        let ((mut poll, ready), mut tasks) = (ready(), Tasks::default());
+        let polled = greedy(&ready, 20);
+        let mut most = 0;
+        for _ in 0..20 {
+            let before = lock(&polled).len();
+            tasks.run(&ready, LIMIT);
+            most = most.max(lock(&polled).len() - before);
+            assert!(rings(&mut poll), "the outer loop is told of what is left");
+        }
+        assert!(most <= 5, "{most} polls in one run");
+        // By turns: whoever is polled has waited for all others.
+        let polled = lock(&polled);
+        assert!(polled.iter().enumerate().all(|(at, number)| *number == at % 20), "{polled:?}");
+    }
+
+    #[test]
+    fn a_run_ends_when_nothing_is_ready_and_does_not_ring() {
+        let ((mut poll, ready), mut tasks) = (ready(), Tasks::default());
+        let polled = Arc::new(Mutex::new(0));
+        for _ in 0..100 {
+            let polled = polled.clone();
+            ready.spawn(Box::pin(async move { *lock(&polled) += 1 }));
+        }
+        assert!(rings(&mut poll));
+        tasks.run(&ready, Duration::from_secs(60));
+        assert_eq!(*lock(&polled), 100);
+        assert!(!tasks.is_behind() && !rings(&mut poll));
     }
 }

@@ -106,6 +106,8 @@ class DirectPath:
             return self.absorb()
         if self._is_open or self._reply is not None:
             self.count()  # a limit counts every token before the step
+        if not step.choices and self._reply is not None:
+            self.is_due = True  # the path was left because the client must be waited for
         pieces = self._response.pieces(step)
         if len(pieces) == 1 and isinstance(piece := pieces[0], str):
             rest = self._put(piece)
@@ -146,6 +148,15 @@ class DirectPath:
         if is_due:
             self.count()
         return is_due
+
+    @property
+    def is_turn_over(self) -> bool:
+        """Whether the steps were left because the engine has not waited for a while."""
+        return self._steps is not None and self._steps.is_turn_over
+
+    def begin_turn(self) -> None:
+        if self._steps is not None:
+            self._steps.begin_turn()
 
     def shut(self) -> None:
         """Every step comes out from now on. From any thread."""

@@ -12,10 +12,12 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from torvyn.concurrency.process_exit import await_if_abandoned
 from torvyn.concurrency.require_asyncio import require_asyncio
+from torvyn.concurrency.turns import Share
+from torvyn.contract.enums import PriorityClass
 from torvyn.engine.answer.answer import Reader
 from torvyn.engine.answer.outcome import Outcome
 from torvyn.engine.answer.response import Response
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from torvyn.engine.prompt.prompt_flow import PromptFlow
 
 logger = logging.getLogger("torvyn.engine")
-_STEPS_PER_TURN: Final = 256
-"""Steps after which other tasks run, in case the engine never waits."""
 
 
 class EngineRun:
@@ -49,6 +49,7 @@ class EngineRun:
         "_engine",
         "_has_cancelled",
         "_is_engine_over",
+        "_is_resumed",
         "_loop",
         "_offload",
         "_steps",
@@ -90,6 +91,8 @@ class EngineRun:
         self.is_interrupted = False
         self.interrupt_reason: FinishReason = "cancelled"
         self._is_engine_over = False
+        self._is_resumed = False
+        """The reader was waited for, so others take their turns first."""
         self._engine = engine
         self._steps: AsyncIterator[Step] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -138,6 +141,7 @@ class EngineRun:
                 if is_due and (sending := reader.flush()) is not None:
                     self._set_task(None)
                     await sending
+                    self._is_resumed = True
                     self._set_task(asyncio.current_task(self._loop))
 
     def _offer_direct(self, reader: Reader) -> DirectPath | None:
@@ -189,8 +193,9 @@ class EngineRun:
 
     async def engine_batches(self) -> AsyncGenerator[Sequence[Piece], None]:
         """The same, through the inline flows only: the one loop over an engine's steps."""
-        response, flows, direct, count = self.response, self.inline_flows, self.direct, 0
+        response, flows, direct = self.response, self.inline_flows, self.direct
         engine_steps = await self._start()
+        share = Share(PriorityClass(self.request.priority).weight)
         steps: AsyncIterator[Any] = engine_steps if direct is None else direct.read(engine_steps)
         async with Outcome(self) as outcome:
             self.task = asyncio.current_task(self._loop)
@@ -209,9 +214,15 @@ class EngineRun:
                     yield pieces
                 if is_cut or self.is_interrupted:
                     break
-                count += 1
-                if not count % _STEPS_PER_TURN:
-                    await asyncio.sleep(0)
+                if (
+                    self._is_resumed
+                    or share.is_over()
+                    or (direct is not None and direct.is_turn_over)
+                ):
+                    await share.take_turn()
+                    self._is_resumed = False
+                    if direct is not None:
+                        direct.begin_turn()
         yield outcome.pieces
         if outcome.failure is not None:
             raise outcome.failure

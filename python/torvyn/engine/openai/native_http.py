@@ -87,6 +87,7 @@ class NativeResponse:
         while native.status is None:
             if (failure := native.failure) is not None:
                 raise HttpFailure(*failure)
+            self._arm()
             if (waits_for := self._wait(deadline_s)) is not None:
                 await waits_for
         self._has_head = True
@@ -103,6 +104,7 @@ class NativeResponse:
     async def read_stream(self, deadline_s: float) -> bytes | list[Part]:
         """The same, or the parts that the direct path has left."""
         native = self.native
+        self._arm()
         while (data := native.take()) is None:
             if (waits_for := self._wait(deadline_s)) is not None:
                 await waits_for
@@ -124,11 +126,14 @@ class NativeResponse:
         self._direct = None
         self._http.responses.discard(self)
 
+    def _arm(self) -> None:
+        """Text may take the direct path."""
+        if self._direct is not None:
+            self._direct.arm(self.native)
+
     def _wait(self, deadline_s: float) -> asyncio.Future[None] | None:
         """What is done when there is more; None: there is something already."""
         native = self.native
-        if self._direct is not None:
-            self._direct.arm(native)
         loop = self._http.loop
         future = loop.create_future()
         if not native.wait(future, self._has_head):

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torvyn.concurrency.turns import turns_here
 from torvyn.transport import request_body
 from torvyn.transport.access.authentication import priority
 from torvyn.transport.answer_stream import AnswerStream
@@ -52,6 +53,10 @@ class Dispatcher:
     async def answer(self, wire: Wire, request: InferenceRequest) -> None:
         """Answers over the wire; returns when the answer has ended."""
         self.running.check_accepting()
+        if (begun := turns_here().begin()) is not None:
+            # A burst of requests leaves room for the answers that run.
+            async with wire.while_waiting():
+                await begun
         rank = priority(wire.caller, request.options.get("priority"))
         if rank is not None:
             request = replace(request, options={**request.options, "priority": rank})
