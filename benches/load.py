@@ -92,8 +92,13 @@ class _Tail:
         self.data = b""
 
 
-def connected(port: int) -> socket.socket:
-    sock = socket.create_connection(("127.0.0.1", port), timeout=10)
+def connected(port: int, receive_bytes: int | None = None) -> socket.socket:
+    """A connection; the kernel keeps so many bytes for its reader, or as many as it likes."""
+    sock = socket.socket()
+    if receive_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    sock.settimeout(10)
+    sock.connect(("127.0.0.1", port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 

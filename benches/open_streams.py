@@ -16,13 +16,15 @@ import selectors
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from benches.harness import percentile, quartiles
 from benches.load import PATIENCE_S, Question, connected
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table, verdict
 from benches.server_process import (
+    OTHER_CORE,
     SERVER_CORE,
     ServerProcess,
     module,
@@ -42,8 +44,9 @@ METHOD = """\
 Latency: {streams} streams of {rate:g} tokens per second each for {seconds} s, {beside:,} others
 open beside them, the server on one core, the reader on the other; from the engine's `yield` to the
 reader's `recv`, through a block-list. Percentiles of all tokens of a round except its first second,
-medians of {rounds} rounds. Memory: {open:,} streams whose engines have not emitted a token yet; the
-growth of the server's resident set per stream, after two hundred other streams have ended."""
+medians of {rounds} rounds. Memory: {open:,} streams whose engines have not emitted a token yet, or
+whose upstream has sent a head and no token; the growth of the server's resident set per stream,
+after two hundred other streams have ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     question = "What do many open streams cost?"
     report = Report("open_streams", question, method.replace("\n", " "))
     stay_off_the_server()
-    allow_files(STREAMS + BESIDE + 1024)
+    allow_files(max(STREAMS + BESIDE, 2 * OPEN) + 1024)
     _latency(report, options.rounds)
     _memory(report, options.rounds)
     publish(report, options.json)
@@ -141,24 +144,54 @@ def delays_ms(port: int, streams: int, question: Question = OWN) -> list[float]:
 
 
 @contextlib.contextmanager
-def opened(port: int, streams: int) -> Iterator[list[socket.socket]]:
+def opened(
+    port: int, streams: int, receive_bytes: int | None = None
+) -> Iterator[list[socket.socket]]:
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(connected(port)) for _ in range(streams)]
+        yield [stack.enter_context(connected(port, receive_bytes)) for _ in range(streams)]
 
 
 def _memory(report: Report, rounds: int) -> None:
-    kib = []
-    for number in range(rounds):
-        say(f"memory: round {number + 1} of {rounds}")
-        with serving("--rate", "0.0001", "--tokens", "1") as server:
-            _open(server, 200)
-            kib.append(_open(server, OPEN))
-    low, middle, high = quartiles(kib)
     table = Table(("an open stream", "KiB", "quartiles", "goal"), title="Memory")
-    row = ("waits for its first token", f"{middle:.1f}", f"{low:.1f} - {high:.1f}")
-    table.rows.append((*row, verdict(middle, GOAL_KIB)))
+    for name, start in WAITING.items():
+        kib = []
+        for number in range(rounds):
+            say(f"memory, {name}: round {number + 1} of {rounds}")
+            with start() as server:
+                _open(server, 200)
+                kib.append(_open(server, OPEN))
+        low, middle, high = quartiles(kib)
+        row = (name, f"{middle:.1f}", f"{low:.1f} - {high:.1f}")
+        table.rows.append((*row, verdict(middle, GOAL_KIB)))
+        report.data[f"{name}, KiB"] = kib
     report.tables.append(table)
-    report.data["idle_kib"] = kib
+
+
+def _slow() -> contextlib.AbstractContextManager[ServerProcess]:
+    return serving("--rate", "0.0001", "--tokens", "1")
+
+
+@contextlib.contextmanager
+def gateway(
+    *answers: str, server: Sequence[str] = ()
+) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """A gateway, and the upstream behind it."""
+    with running(module("benches.upstream", "--port", "{port}", *answers), OTHER_CORE) as upstream:
+        url = f"http://127.0.0.1:{upstream.port}/v1"
+        with serving("--upstream", url, "--write-timeout", "600", *server) as gate:
+            yield gate, upstream
+
+
+@contextlib.contextmanager
+def _waiting_gateway() -> Iterator[ServerProcess]:
+    with gateway() as (server, _):
+        yield server
+
+
+WAITING: Final[dict[str, Callable[[], contextlib.AbstractContextManager[ServerProcess]]]] = {
+    "waits for its first token": _slow,
+    "waits for that of an upstream": _waiting_gateway,
+}
 
 
 def _open(server: ServerProcess, streams: int) -> float:

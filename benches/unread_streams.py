@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from benches.harness import quartiles
 from benches.load import PATIENCE_S, Question
-from benches.open_streams import allow_files, opened, serving
+from benches.open_streams import allow_files, gateway, opened, serving
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table, verdict
 from benches.server_process import SERVER_CORE, ServerProcess, module, running, stay_off_the_server
@@ -34,6 +34,8 @@ OTHERS: Final = 200
 TOKENS: Final = 3_000
 REPEAT: Final = 40
 """Words per token, so that the buffers are full within seconds."""
+RECEIVE_BYTES: Final = 4096
+"""What the kernel keeps for a client that does not read is not the server's."""
 GOAL_KIB: Final = 96.0
 QUIET_S: Final = 1.0
 CASES: Final[dict[str, dict[str, Any]]] = {
@@ -48,7 +50,8 @@ socket": a server of the benchmarks after {others} unread streams have come and 
 what it accounts to each of the server's sockets (`ss -m`: received, queued and reserved). "From
 outside": a fresh `torvyn serve` at its default settings; of the kernel, the growth of all TCP
 memory (/proc/net/sockstat) less what is accounted to the clients' ends. Medians of {rounds}
-rounds."""
+rounds. A stream of a gateway has a connection to its upstream too, which sends as fast as it is
+read."""
 MANIFEST = """\
 [torvyn]
 name = "unread"
@@ -84,11 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     question = "What does a client cost that never reads?"
     report = Report("unread_streams", question, method.replace("\n", " "))
     stay_off_the_server()
-    allow_files(2 * CLIENTS)
+    allow_files(3 * CLIENTS)
     columns = ("KiB per client that never reads", "counted", "process", "kernel", "both", "goal")
     report.tables.append(Table(columns))
     for name, body in CASES.items():
         _case(report, name, body, options.rounds)
+    _gateway(report, options.rounds)
     publish(report, options.json)
     return 0
 
@@ -103,6 +107,23 @@ def _case(report: Report, name: str, body: dict[str, Any], rounds: int) -> None:
             found["by socket"].append(by_socket(server, CLIENTS, body))
         with _torvyn_serve() as server:
             found["from outside"].append(from_outside(server, CLIENTS, body))
+    _tell(report, name, found)
+
+
+def _gateway(report: Report, rounds: int) -> None:
+    """The same in front of an upstream that sends as fast as it is read."""
+    name, found = "a stream of a gateway", list[tuple[float, float]]()
+    for number in range(rounds):
+        say(f"{name}: round {number + 1} of {rounds}")
+        answers = ("--tokens", str(TOKENS), "--repeat", str(REPEAT))
+        with gateway(*answers) as (server, upstream):
+            body = CASES["a stream"]
+            by_socket(server, OTHERS, body, upstream.port)
+            found.append(by_socket(server, CLIENTS, body, upstream.port))
+    _tell(report, name, {"by socket": found})
+
+
+def _tell(report: Report, name: str, found: dict[str, list[tuple[float, float]]]) -> None:
     for counted, rows in found.items():
         process, kernel, both = (
             quartiles(values)[1] for values in (*zip(*rows, strict=True), [*map(sum, rows)])
@@ -122,12 +143,16 @@ def _torvyn_serve() -> Iterator[ServerProcess]:
             yield server
 
 
-def by_socket(server: ServerProcess, clients: int, body: dict[str, Any]) -> tuple[float, float]:
+def by_socket(
+    server: ServerProcess, clients: int, body: dict[str, Any], upstream_port: int = 0
+) -> tuple[float, float]:
     """KiB per client: of the process, and of the kernel for the process."""
     before = server.resident_bytes()
     with _unread(server, clients, body):
         process = server.resident_bytes() - before
         kernel = socket_bytes(f"sport = :{server.port}", clients)
+        if upstream_port:
+            kernel += socket_bytes(f"dport = :{upstream_port}", clients)
     _wait_quiet(server)
     return process / clients / 1024, kernel / clients / 1024
 
@@ -145,7 +170,7 @@ def from_outside(server: ServerProcess, clients: int, body: dict[str, Any]) -> t
 @contextlib.contextmanager
 def _unread(server: ServerProcess, clients: int, body: dict[str, Any]) -> Iterator[None]:
     request = Question("/v1/streams", body, b"").bytes(server.port)
-    with opened(server.port, clients) as socks:
+    with opened(server.port, clients, RECEIVE_BYTES) as socks:
         for sock in socks:
             sock.sendall(request)
         _wait_quiet(server)

@@ -2,8 +2,8 @@
 
     python -m benches.upstream --port N --tokens N
 
-Every request gets the same answer, cut at its `max_tokens`. A connection that is not read is not
-written to.
+Every request gets the same answer, cut at its `max_tokens`; without tokens it gets a head, and
+waits for more. A connection that is not read is not written to.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MAX_TOKENS = re.compile(rb'"max_tokens": ?(\d+)')
 
 
 @functools.cache
-def prepared(tokens: int) -> list[bytes]:
+def prepared(tokens: int, repeat: int) -> list[bytes]:
     chunks = [chunk(1, {"role": "assistant", "content": ""})]
-    chunks += [chunk(1, {"content": token}) for token in answer(tokens)]
+    chunks += [chunk(1, {"content": repeat * token}) for token in answer(tokens)]
     chunks.append(chunk(1, {}, "stop"))
     events = [f"data: {json.dumps(one)}\n\n".encode() for one in chunks] + [b"data: [DONE]\n\n"]
     return [b"%x\r\n%s\r\n" % (len(event), event) for event in events] + [b"0\r\n\r\n"]
@@ -40,8 +40,11 @@ def prepared(tokens: int) -> list[bytes]:
 class Answers(asyncio.Protocol):
     """One connection, kept alive unless its client closes it."""
 
-    def __init__(self, tokens: int, later: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self, tokens: int, repeat: int, later: Callable[[Callable[[], None]], object]
+    ) -> None:
         self._tokens = tokens
+        self._repeat = repeat
         self._parts: list[bytes] = []
         self._later = later
         self._got = b""
@@ -63,11 +66,13 @@ class Answers(asyncio.Protocol):
         )
         if len(body) >= int(length.partition(b":")[2]):
             limit = _MAX_TOKENS.search(body)
-            self._parts = prepared(min(self._tokens, int(limit[1])) if limit else self._tokens)
+            tokens = min(self._tokens, int(limit[1])) if limit else self._tokens
+            self._parts = prepared(tokens, self._repeat)
             self._got, self._at = b"", 0
             self._is_last = b"connection: close" in head.lower()
             self._transport.write(HEAD)
-            self._later(self._say)
+            if self._tokens:
+                self._later(self._say)
 
     def _say(self) -> None:
         if self._at is None or not self._may_write or self._transport.is_closing():
@@ -92,10 +97,11 @@ class Answers(asyncio.Protocol):
 async def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int)
-    parser.add_argument("--tokens", type=int)
+    parser.add_argument("--tokens", type=int, default=0)
+    parser.add_argument("--repeat", type=int, default=1, help="words per token")
     options = parser.parse_args()
     loop = asyncio.get_running_loop()
-    make = lambda: Answers(options.tokens, loop.call_soon)  # noqa: E731
+    make = lambda: Answers(options.tokens, options.repeat, loop.call_soon)  # noqa: E731
     server = await loop.create_server(make, "127.0.0.1", options.port, backlog=1024)
     await server.serve_forever()
 

@@ -21,6 +21,8 @@ BLOCKED: Final = (
 REPLACEMENT: Final = "***"
 GUARD: Final = {"words": [*BLOCKED], "mode": "stream", "action": "replace"}
 MODEL: Final = "chat"
+RATE_FLOW: Final = "rate"
+"""A flow beside it, whose tokens come at a rate, each with the time at which it was generated."""
 
 
 def answer(tokens: int) -> list[str]:

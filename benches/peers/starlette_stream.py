@@ -2,7 +2,7 @@
 
 With uvloop and httptools, as its users install it, without access log. `/v1/chat/completions`
 sends OpenAI's chunks, a dictionary each, as is common; `/v1/streams` sends the minimum
-that a client can read.
+that a client can read. With `--rate`, its flow `rate` emits that many tokens per second.
 """
 
 from __future__ import annotations
@@ -17,37 +17,44 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from benches.work_serving import MODEL, Guard, answer
+from benches.work_serving import MODEL, RATE_FLOW, Guard, answer
 
 
 class Peer:
-    def __init__(self, tokens: list[str], is_paced: bool) -> None:
+    def __init__(self, tokens: list[str], is_paced: bool, rate: float, rate_tokens: int) -> None:
         self.tokens = tokens
         self.is_paced = is_paced
+        self.rate = rate
+        self.rate_tokens = rate_tokens
 
-    async def engine(self) -> AsyncIterator[str]:
+    async def engine(self, flow: str) -> AsyncIterator[str]:
+        if flow == RATE_FLOW:
+            for _ in range(self.rate_tokens):
+                await asyncio.sleep(1 / self.rate)
+                yield f" {time.time_ns()}"
+            return
         for token in self.tokens:
             if self.is_paced:
                 await asyncio.sleep(0)
             yield token
 
-    async def guarded(self) -> AsyncIterator[str]:
+    async def guarded(self, flow: str = MODEL) -> AsyncIterator[str]:
         guard = Guard()
-        async for token in self.engine():
+        async for token in self.engine(flow):
             if text := guard.put(token):
                 yield text
         if text := guard.finish():
             yield text
 
     async def own(self, request: Request) -> StreamingResponse:
-        await request.json()
-        return streamed(self.own_events())
+        body = await request.json()
+        return streamed(self.own_events(body.get("flow", MODEL)))
 
-    async def own_events(self) -> AsyncIterator[str]:
-        async for text in self.guarded():
+    async def own_events(self, flow: str) -> AsyncIterator[str]:
+        async for text in self.guarded(flow):
             yield f"data: {json.dumps({'type': 'delta', 'text': text})}\n\n"
         yield 'data: {"type": "end"}\n\n'
 
@@ -61,6 +68,10 @@ class Peer:
             yield f"data: {json.dumps(chunk(created, {'content': text}))}\n\n"
         yield f"data: {json.dumps(chunk(created, {}, 'stop'))}\n\n"
         yield "data: [DONE]\n\n"
+
+
+async def healthy(request: Request) -> PlainTextResponse:
+    return PlainTextResponse("ok")
 
 
 def chunk(created: int, delta: dict[str, str], finish: str | None = None) -> dict[str, Any]:
@@ -83,9 +94,12 @@ def main() -> None:
     parser.add_argument("--port", type=int)
     parser.add_argument("--tokens", type=int)
     parser.add_argument("--ready", action="store_true", help="tokens are not waited for")
+    parser.add_argument("--rate", type=float, default=0.0, help="also a flow of that rate")
+    parser.add_argument("--rate-tokens", type=int, default=0)
     options = parser.parse_args()
-    peer = Peer(answer(options.tokens), not options.ready)
+    peer = Peer(answer(options.tokens), not options.ready, options.rate, options.rate_tokens)
     routes = [
+        Route("/healthz", healthy),
         Route("/v1/chat/completions", peer.chat, methods=["POST"]),
         Route("/v1/streams", peer.own, methods=["POST"]),
     ]

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator
 
 import torvyn
-from benches.work_serving import GUARD, MODEL, answer
+from benches.work_serving import GUARD, MODEL, RATE_FLOW, answer
 from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.openai.engine import OpenAI
@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=1)
     parser.add_argument("--paced", action="store_true")
     parser.add_argument("--rate", type=float, default=0.0)
+    parser.add_argument("--rate-tokens", type=int, default=0, help="the rate is of another flow")
     parser.add_argument("--repeat", type=int, default=1, help="words per token")
     parser.add_argument("--upstream", default="", help="an upstream's address, as the engine")
     parser.add_argument("--members", nargs="*", default=(), help="upstreams, as a pool")
@@ -70,7 +71,8 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="also a flow that says nothing")
     parser.add_argument("--tls", nargs=2, default=("", ""), metavar=("CERT", "KEY"))
     options = parser.parse_args()
-    engine: Engine = Listed(options.tokens, options.paced, options.rate, options.repeat)
+    rate = 0.0 if options.rate_tokens else options.rate
+    engine: Engine = Listed(options.tokens, options.paced, rate, options.repeat)
     if options.upstream:
         engine = OpenAI(base_url=options.upstream, model=MODEL, api_key="sk-bench")
     if options.members:
@@ -92,6 +94,9 @@ def main() -> None:
         tls_key=options.tls[1],
     )
     services = {MODEL: Service(MODEL, engine, make_flow=make_flow)}
+    if options.rate_tokens:
+        paced = Listed(options.rate_tokens, False, options.rate)
+        services[RATE_FLOW] = Service(RATE_FLOW, paced, make_flow=make_flow)
     if options.quiet:
         services["quiet"] = Service("quiet", Listed(1, False, QUIET_RATE), make_flow=make_flow)
     serve(app(services, settings), lambda url: None, lambda: None)

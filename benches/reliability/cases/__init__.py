@@ -15,6 +15,7 @@ QUESTIONS = (
     "api_keys",
     "telemetry",
     "serving",
+    "fairness",
     "durable_store",
     "edge_gateway",
     "clock_jumps",
