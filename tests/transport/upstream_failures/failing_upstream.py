@@ -60,7 +60,7 @@ def failure_of(code: int) -> Failure:
         return Failure(400, False, CODES.INVALID_ARGUMENT, True)
     if code in (500, 502, *range(520, 525)):
         return TEMPORARY._replace(is_told=True)
-    return OPERATOR
+    return OPERATOR._replace(is_told=True)
 
 
 async def _reset(exchange: Exchange) -> None:

@@ -41,7 +41,7 @@ from torvyn.engine import Scripted
 from torvyn.engine import open as open_engine
 
 STATUSES = sample(
-    [201, 204, 302, 400, 401, 403, 405, 418, 500, 501, 502, *KEPT],
+    [201, 204, 302, 400, 401, 403, 405, 418, 500, 501, 502, 507, *KEPT],
     full=[code for code in range(201, 600) if code != 304],
 )
 CASES = [*map(str, STATUSES), *BROKEN, UNREACHABLE]

@@ -169,6 +169,7 @@ _CONCERNS_CLIENTS: Final = frozenset(
         "engine.context-full",
         "engine.model-missing",
         "engine.upstream-busy",
+        "engine.upstream-failed",
         "engine.upstream-refused",
     }
 )
