@@ -19,6 +19,7 @@ from torvyn.engine import Service
 from torvyn.engine import open as open_engine
 
 CODE = "code_of_the_upstream"
+TOO_LONG = "context_length_exceeded"
 LIMITS = ("Retry-After: 7", "X-RateLimit-Remaining-Requests: 0", "X-Internal: secret")
 PASSED = {"retry-after": "7", "x-ratelimit-remaining-requests": "0"}
 
@@ -29,24 +30,25 @@ class Failure(NamedTuple):
     status: int
     is_retryable: bool
     grpc: grpc.StatusCode
-    is_told: bool = False
-    """The client hears the code and the limits of the upstream, too."""
+    told: str | None = None
+    """The code of the upstream, which the client hears together with its limits."""
 
 
 CODES = grpc.StatusCode
 OPERATOR = Failure(502, False, CODES.INTERNAL)
 """Only the operator of the gateway can do something."""
 TEMPORARY = Failure(502, True, CODES.UNAVAILABLE)
+REFUSED = Failure(400, False, CODES.INVALID_ARGUMENT)
 KEPT = {
-    404: Failure(404, False, CODES.NOT_FOUND, True),
-    408: Failure(408, True, CODES.DEADLINE_EXCEEDED, True),
-    409: Failure(409, True, CODES.ABORTED, True),
-    413: Failure(413, False, CODES.RESOURCE_EXHAUSTED, True),
-    422: Failure(422, False, CODES.INVALID_ARGUMENT, True),
-    429: Failure(429, True, CODES.RESOURCE_EXHAUSTED, True),
-    503: Failure(503, True, CODES.UNAVAILABLE, True),
-    504: Failure(504, True, CODES.DEADLINE_EXCEEDED, True),
-    529: Failure(503, True, CODES.UNAVAILABLE, True),
+    404: Failure(404, False, CODES.NOT_FOUND, CODE),
+    408: Failure(408, True, CODES.DEADLINE_EXCEEDED, CODE),
+    409: Failure(409, True, CODES.ABORTED, CODE),
+    413: Failure(413, False, CODES.RESOURCE_EXHAUSTED, CODE),
+    422: Failure(422, False, CODES.INVALID_ARGUMENT, CODE),
+    429: Failure(429, True, CODES.RESOURCE_EXHAUSTED, CODE),
+    503: Failure(503, True, CODES.UNAVAILABLE, CODE),
+    504: Failure(504, True, CODES.DEADLINE_EXCEEDED, CODE),
+    529: Failure(503, True, CODES.UNAVAILABLE, CODE),
 }
 
 
@@ -57,10 +59,28 @@ def failure_of(code: int) -> Failure:
     if code in (401, 402, 403) or code < 400:
         return OPERATOR
     if code < 500:
-        return Failure(400, False, CODES.INVALID_ARGUMENT, True)
+        return REFUSED._replace(told=CODE)
     if code in (500, 502, *range(520, 525)):
-        return TEMPORARY._replace(is_told=True)
-    return OPERATOR._replace(is_told=True)
+        return TEMPORARY._replace(told=CODE)
+    return OPERATOR._replace(told=CODE)
+
+
+def _error_event(*before: bytes, **error: Any) -> Callable[[Exchange], Awaitable[None]]:
+    """A stream that has an error instead of text."""
+    limits = "".join(f"{line}\r\n" for line in LIMITS)
+
+    async def reply(exchange: Exchange) -> None:
+        await exchange.send(HEAD[:-2] + limits.encode() + b"\r\n")
+        await exchange.chunk(*before, event({"error": {"message": "No", **error}}))
+        await exchange.end()
+
+    return reply
+
+
+def _error_body(**error: Any) -> Callable[[Exchange], Awaitable[None]]:
+    """The same in one piece."""
+    body = json.dumps({"error": {"message": "No", **error}})
+    return status(200, body, "Content-Type: application/json", *LIMITS)
 
 
 async def _reset(exchange: Exchange) -> None:
@@ -115,13 +135,38 @@ BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
     "an empty stream": (_streamed(), TEMPORARY),
     "only [DONE]": (_streamed(DONE), TEMPORARY),
     "no JSON": (_streamed(event("{")), OPERATOR),
-    "an error event": (
-        _streamed(event({"error": {"message": "Boom", "type": "server_error", "code": "boom"}})),
-        TEMPORARY,
+    "a passing error event": (
+        _error_event(type="server_error", code=CODE),
+        TEMPORARY._replace(told=CODE),
     ),
+    "an error event about the limit": (
+        _error_event(type="tokens", code="rate_limit_exceeded"),
+        KEPT[429]._replace(told="rate_limit_exceeded"),
+    ),
+    "an error event with a number": (_error_event(status=503, code=CODE), KEPT[503]),
+    "an error event after the role": (
+        _error_event(delta({"role": "assistant"}), type="rate_limit_error", code=CODE),
+        KEPT[429],
+    ),
+    "an error event about the load": (_error_event(type="overloaded_error", code=CODE), KEPT[529]),
     "an error event about the request": (
-        _streamed(event({"error": {"message": "No", "type": "invalid_request_error"}})),
-        OPERATOR,
+        _error_event(type="invalid_request_error", code=CODE),
+        REFUSED._replace(told=CODE),
+    ),
+    "an error event about the key": (_error_event(code="invalid_api_key"), OPERATOR),
+    "an error event about the bill": (_error_event(code="insufficient_quota"), OPERATOR),
+    "an error event of another kind": (_error_event(code=CODE), OPERATOR._replace(told=CODE)),
+    "an error in a whole answer": (
+        _error_body(type="requests", code="rate_limit_exceeded"),
+        KEPT[429]._replace(told="rate_limit_exceeded"),
+    ),
+    "an error in a whole answer about its length": (
+        _error_body(type="invalid_request_error", code=TOO_LONG),
+        REFUSED._replace(told=TOO_LONG),
+    ),
+    TOO_LONG: (
+        status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}), *LIMITS),
+        REFUSED._replace(told=TOO_LONG),
     ),
     "a page": (_whole("text/html", "<html>Sign in</html>"), OPERATOR),
     "an empty page": (_whole("text/html", ""), OPERATOR),
@@ -129,7 +174,6 @@ BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
     "half a JSON body": (_whole("application/json", '{"choices": ['), OPERATOR),
 }
 UNREACHABLE = "unreachable"
-TOO_LONG = "context_length_exceeded"
 LATE = "late"
 FAIL = threading.Event()
 """For `LATE`: it fails when this is set."""
@@ -151,9 +195,6 @@ async def _reply(exchange: Exchange) -> None:
     if case == LATE:
         await asyncio.to_thread(FAIL.wait, PATIENCE_S)
         exchange.writer.close()
-        return
-    if case == TOO_LONG:
-        await exchange.status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}))
         return
     code = int(case)
     has_body = code not in (204, 304)
