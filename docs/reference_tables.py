@@ -238,9 +238,14 @@ def statuses_page() -> str:
         "",
         "`first_byte_wait` is 12 s. The strictest balancers and proxies in wide use give up on a",
         "response whose head has not come after 15 s (Fastly), 20 s (Azure Application Gateway),",
-        "30 s (Heroku) or 60 s (nginx, AWS); and an engine whose upstream accepts no connection",
-        "says so after 10 s. A prompt whose prefill takes longer costs nothing but the status of a",
-        "failure: its answer begins with a heartbeat. With `1ms`, every stream begins at once.",
+        "30 s (Heroku) or 60 s (nginx, AWS). The engine `openai` says in less that its upstream",
+        "accepts no connection (`connect_timeout` is 10 s; TLS may take as long again), and begins",
+        "no retry later than 8 s after the request.",
+        "",
+        "A prompt whose prefill takes longer costs nothing but the status of a failure: its answer",
+        "begins with a heartbeat. So a limit of an engine that is above `first_byte_wait`, such as",
+        "the 120 s of `first_token_timeout`, ends an answer with an event and not with a status.",
+        "With `1ms`, every stream begins at once.",
     ]
     return "\n".join(lines)
 

@@ -168,6 +168,10 @@ BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
         status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}), *LIMITS),
         REFUSED._replace(told=TOO_LONG),
     ),
+    "a pause in milliseconds": (
+        status(429, json.dumps({"error": {"code": CODE}}), "Retry-After-Ms: 6500", LIMITS[1]),
+        KEPT[429],
+    ),
     "a page": (_whole("text/html", "<html>Sign in</html>"), OPERATOR),
     "an empty page": (_whole("text/html", ""), OPERATOR),
     "an empty JSON body": (_whole("application/json", ""), OPERATOR),

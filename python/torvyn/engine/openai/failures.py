@@ -29,7 +29,7 @@ from torvyn.errors import (
 )
 from torvyn.protocol.frames import ErrorFrame
 from torvyn.protocol.openai.chunk_fields import RETRIED
-from torvyn.protocol.retry_after import retry_after_s
+from torvyn.protocol.retry_after import asked_pause_s
 
 logger = logging.getLogger("torvyn.engine")
 _LIMITS: Final = re.compile(r"(?:x-)?ratelimit(?:-[a-z0-9-]{1,40})?|retry-after-ms|x-should-retry")
@@ -241,8 +241,8 @@ def limits_of(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that say when to try again, and what the rate limits are."""
     names = [name for name in headers if _LIMITS.fullmatch(name)][:_MOST_LIMITS]
     limits = {name: headers[name] for name in names if _HEADER.fullmatch(headers[name])}
-    pause_s = retry_after_s(headers.get("retry-after"), headers.get("date"))
-    if pause_s is not None:
-        # In seconds, because a date would be one of the upstream's clock.
+    if (pause_s := asked_pause_s(headers)) is not None:
+        # In seconds, because a date would be one of the upstream's clock, and many clients know no
+        # milliseconds.
         limits["retry-after"] = str(math.ceil(min(pause_s, _LONGEST_PAUSE_S)))
     return limits
