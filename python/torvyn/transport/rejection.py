@@ -187,5 +187,12 @@ def torvyn_error_body(error: TorvynError, message: str) -> dict[str, Any]:
 def openai_error_body(error: TorvynError, message: str) -> dict[str, Any]:
     status = row_of(error).status
     kind = "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
-    code = None if error.reply is None else error.reply.code
-    return error_body(code or _OPENAI_CODES.get((status, error.code), error.code), message, kind)
+    return error_body(openai_code(error), message, kind)
+
+
+def openai_code(error: TorvynError) -> str:
+    """Its code in OpenAI's dialects, as a status and as an event: that of the upstream, or the one
+    that programs look for."""
+    if error.reply is not None and error.reply.code:
+        return error.reply.code
+    return _OPENAI_CODES.get((row_of(error).status, error.code), error.code)

@@ -198,8 +198,7 @@ async def _reply(exchange: Exchange) -> None:
         return
     if case == LATE:
         await asyncio.to_thread(FAIL.wait, PATIENCE_S)
-        exchange.writer.close()
-        return
+        case = "429"
     code = int(case)
     has_body = code not in (204, 304)
     error = f'{{"error": {{"message": "No", "type": "t", "code": "{CODE}"}}}}' if has_body else ""
