@@ -175,6 +175,14 @@ def headers_of(error: TorvynError) -> Mapping[str, str]:
     return {**headers, status_table.SHOULD_RETRY: "true" if row.is_retryable else "false"}
 
 
+def limits_of(error: TorvynError) -> dict[str, str]:
+    """The rate limits of the upstream, for a message that has no headers. How long to wait and
+    whether to retry are members of their own."""
+    headers: Mapping[str, str] = {} if error.reply is None else error.reply.headers
+    own = ("retry-after", status_table.SHOULD_RETRY)
+    return {name: value for name, value in headers.items() if name not in own}
+
+
 def torvyn_error_body(error: TorvynError, message: str) -> dict[str, Any]:
     body: dict[str, Any] = {"code": error.code, "message": message}
     if error.hint:

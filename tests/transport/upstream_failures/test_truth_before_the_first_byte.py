@@ -46,6 +46,7 @@ STATUSES = sample(
     full=[code for code in range(201, 600) if code != 304],
 )
 CASES = [*map(str, STATUSES), *BROKEN, UNREACHABLE]
+LIMIT = "x-ratelimit-remaining-requests"
 RETRYING = openai.OpenAI(base_url="http://localhost", api_key="-")
 
 
@@ -110,8 +111,7 @@ def over_grpc(running: Running, case: str, failure: Failure) -> None:
         list(running.stub.Generate(request, timeout=PATIENCE_S))
     trailers = dict(caught.value.trailing_metadata())
     assert caught.value.code() == failure.grpc
-    limit = "x-ratelimit-remaining-requests"
-    assert trailers.get(limit) == (PASSED[limit] if failure.told else None)
+    assert trailers.get(LIMIT) == (PASSED[LIMIT] if failure.told else None)
     pause = PASSED["retry-after"] if failure.told else "1"
     assert trailers.get("retry-after") == (pause if failure.is_retryable else None)
 

@@ -19,6 +19,7 @@ from torvyn.transport.multiplex.channel import Channel, ChannelStream
 from torvyn.transport.rejection import (
     Rejection,
     headers_of,
+    limits_of,
     row_of,
     shutting_down,
     torvyn_error_body,
@@ -113,6 +114,8 @@ class Multiplexer:
         body = {**torvyn_error_body(error, message)["error"], "status": status}
         if (retry_after := headers_of(error).get("retry-after")) is not None:
             body["retry_after_s"] = int(retry_after)
+        if limits := limits_of(error):
+            body["limits"] = limits
         await self.sender.deliver(self.channel.control_message("refused", stream_id, **body))
 
     def _log(self, code: str, status: int, stream_id: str | None) -> None:
