@@ -245,7 +245,8 @@ def statuses_page() -> str:
         "A prompt whose prefill takes longer costs nothing but the status of a failure: its answer",
         "begins with a heartbeat. So a limit of an engine that is above `first_byte_wait`, such as",
         "the 120 s of `first_token_timeout`, ends an answer with an event and not with a status.",
-        "With `1ms`, every stream begins at once.",
+        "With `1ms`, every stream begins at once. So does that of a client that closes its half of",
+        "an HTTP/1.1 connection: what is sent shows whether it has left.",
     ]
     return "\n".join(lines)
 
