@@ -146,6 +146,7 @@ TRANSPORTS = {
 }
 
 
+@pytest.mark.promise("inference.early-failures")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_what_fails_before_the_first_byte_has_a_status(running: Running, transport: str) -> None:
     for case in CASES:
