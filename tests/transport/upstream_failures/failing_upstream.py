@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 import grpc
 from live_server import PATIENCE_S, Served, served
 
+import torvyn
 from fake_upstream import DONE, HEAD, Exchange, Upstream, delta, event, running, status
-from torvyn.engine import Service
+from torvyn.engine import Scripted, Service
 from torvyn.engine import open as open_engine
 
 CODE = "code_of_the_upstream"
 TOO_LONG = "context_length_exceeded"
+HIDDEN = "no such model, which only the operator has chosen"
 LIMITS = ("Retry-After: 7", "X-RateLimit-Remaining-Requests: 0", "X-Internal: secret")
 PASSED = {"retry-after": "7", "x-ratelimit-remaining-requests": "0"}
 
@@ -168,6 +170,7 @@ BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
         status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}), *LIMITS),
         REFUSED._replace(told=TOO_LONG),
     ),
+    HIDDEN: (status(404, json.dumps({"error": {"code": CODE}}), *LIMITS), OPERATOR),
     "a pause in milliseconds": (
         status(429, json.dumps({"error": {"code": CODE}}), "Retry-After-Ms: 6500", LIMITS[1]),
         KEPT[429],
@@ -177,6 +180,13 @@ BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
     "an empty JSON body": (_whole("application/json", ""), OPERATOR),
     "half a JSON body": (_whole("application/json", '{"choices": ['), OPERATOR),
 }
+IN_THE_PROCESS: dict[str, tuple[Exception, Failure]] = {
+    "unavailable": (torvyn.Unavailable("away"), Failure(503, True, CODES.UNAVAILABLE)),
+    "too slow": (torvyn.DeadlineExceeded("late"), Failure(504, True, CODES.DEADLINE_EXCEEDED)),
+    "invalid": (torvyn.InvalidInput("no"), REFUSED),
+    "broken": (ValueError("boom"), Failure(500, False, CODES.INTERNAL)),
+}
+"""Failures of engines without an upstream, before their first step. Each is a flow."""
 UNREACHABLE = "unreachable"
 LATE = "late"
 FAIL = threading.Event()
@@ -186,6 +196,8 @@ FAIL = threading.Event()
 def expected(case: str) -> Failure:
     if case == UNREACHABLE:
         return TEMPORARY
+    if case in IN_THE_PROCESS:
+        return IN_THE_PROCESS[case][1]
     return BROKEN[case][1] if case in BROKEN else failure_of(int(case))
 
 
@@ -213,9 +225,9 @@ def _closed_port() -> int:
 
 
 @contextmanager
-def gateway(hide_not_found: bool = False, **settings: Any) -> Iterator[tuple[Served, Upstream]]:
-    """A gateway in front of it. The flow `chat` asks it, `slow` waits for it a moment only, and
-    nobody is behind `away`."""
+def gateway(**settings: Any) -> Iterator[tuple[Served, Upstream]]:
+    """A gateway in front of it. The flow `chat` asks it, `hidden` hides that it has no such model,
+    `slow` waits for it a moment only, and nobody is behind `away`."""
     with running(_reply) as upstream:
         options: dict[str, Any] = {
             "base_url": upstream.url,
@@ -223,17 +235,21 @@ def gateway(hide_not_found: bool = False, **settings: Any) -> Iterator[tuple[Ser
             "api_key": "-",
             "retries": 0,
         }
-        options["hide_not_found"] = hide_not_found
         away = f"http://127.0.0.1:{_closed_port()}/v1"
         engines = {
             "chat": open_engine("openai", **options),
+            "hidden": open_engine("openai", **options, hide_not_found=True),
             "slow": open_engine("openai", **options, first_token_timeout_s=0.05),
             "away": open_engine("openai", **{**options, "base_url": away}),
         }
+        for name, (error, _) in IN_THE_PROCESS.items():
+            engines[name] = Scripted("a", fail_at=0, error=error)
         services = {name: Service(name, engine) for name, engine in engines.items()}
         with served(services, **{"first_byte_wait_s": PATIENCE_S, **settings}) as server:
             yield server, upstream
 
 
 def flow_of(case: str) -> str:
-    return {"a timeout": "slow", UNREACHABLE: "away"}.get(case, "chat")
+    if case in IN_THE_PROCESS:
+        return case
+    return {"a timeout": "slow", UNREACHABLE: "away", HIDDEN: "hidden"}.get(case, "chat")

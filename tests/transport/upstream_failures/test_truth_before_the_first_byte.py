@@ -16,11 +16,10 @@ import pytest
 from failing_upstream import (
     BROKEN,
     CODE,
-    CODES,
     FAIL,
+    IN_THE_PROCESS,
     KEPT,
     LATE,
-    OPERATOR,
     PASSED,
     TOO_LONG,
     UNREACHABLE,
@@ -35,17 +34,15 @@ from live_server import PATIENCE_S, Served, served
 from raw_websocket import accepted, said
 from scale import sample
 
-import torvyn
 from fake_upstream import Upstream, status
 from fake_upstream import running as upstream_running
-from torvyn.engine import Scripted
 from torvyn.engine import open as open_engine
 
 STATUSES = sample(
     [201, 204, 302, 400, 401, 403, 405, 418, 500, 501, 502, 507, *KEPT],
     full=[code for code in range(201, 600) if code != 304],
 )
-CASES = [*map(str, STATUSES), *BROKEN, UNREACHABLE]
+CASES = [*map(str, STATUSES), *BROKEN, UNREACHABLE, *IN_THE_PROCESS]
 LIMIT = "x-ratelimit-remaining-requests"
 RETRYING = openai.OpenAI(base_url="http://localhost", api_key="-")
 
@@ -191,14 +188,6 @@ def test_openais_client_in_node_retries_what_may_succeed(
     }
 
 
-@pytest.mark.parametrize("is_streamed", [True, False])
-def test_a_model_that_only_the_operator_chose_is_a_502_by_an_option(is_streamed: bool) -> None:
-    with gateway(hide_not_found=True) as (server, _):
-        body = body_of(CHAT, "404", stream=is_streamed)
-        response = httpx.post(server.url + CHAT, json=body)
-    check_response(response, OPERATOR)
-
-
 @pytest.mark.parametrize("path", [STREAMS, CHAT])
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_a_context_that_is_too_long_is_told_as_openai_does(
@@ -244,23 +233,6 @@ def test_what_fails_later_is_an_event_over_grpc(late: Served) -> None:
         FAIL.set()
         kinds = [message.WhichOneof("frame") for message in call]
     assert [kind for kind in kinds if kind != "heartbeat"] == ["error", "end"]
-
-
-@pytest.mark.parametrize("path", [STREAMS, CHAT])
-@pytest.mark.parametrize(
-    ("error", "failure"),
-    [
-        (torvyn.Unavailable("away"), Failure(503, True, CODES.UNAVAILABLE)),
-        (torvyn.InvalidInput("no"), Failure(400, False, CODES.INVALID_ARGUMENT)),
-        (ValueError("boom"), Failure(500, False, CODES.INTERNAL)),
-    ],
-)
-def test_an_engine_in_the_process_that_fails_before_its_first_step_has_a_status(
-    path: str, error: Exception, failure: Failure
-) -> None:
-    body = body_of(path, "Hi", **({"stream": True} if path == CHAT else {}))
-    with served(Scripted("a", fail_at=0, error=error)) as server:
-        check_response(httpx.post(server.url + path, json=body), failure)
 
 
 def test_an_upstream_that_advises_against_a_retry_is_asked_once() -> None:
