@@ -102,6 +102,10 @@ stream.
 | `heartbeat` | | nothing was sent on the connection for a while |
 | `pong` | | after a `ping` |
 
+A `refused` may also have a `hint`. If an upstream has answered, it has what [clients
+hear](statuses.md) of it: `upstream_code`, `retry_after_s`, and `limits`, its rate limits by the
+names of its headers.
+
 A stream without `credit` has no limit. With it, each `delta` and `meta` uses one; `start`, and
 everything that is sent together with the `end`, uses none, and a stream that was stopped or
 cancelled needs no more. `credit` for a stream that has ended is ignored.

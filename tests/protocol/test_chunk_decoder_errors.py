@@ -18,11 +18,6 @@ from torvyn.protocol import DONE, ChunkDecoder, DeltaFrame, ErrorFrame
 @pytest.mark.parametrize(
     ("chunk", "error"),
     [
-        (
-            {"error": {"message": "m", "type": "server_error", "code": None}},
-            ErrorFrame(1, "server_error", "m", retryable=True),
-        ),
-        ({"error": {"message": "m", "code": 429}}, ErrorFrame(1, "429", "m", retryable=True)),
         ({"error": {"message": "m", "code": "bad_key"}}, ErrorFrame(1, "bad_key", "m")),
         ({"error": "model not found"}, ErrorFrame(1, "error", "model not found")),
         (
@@ -33,6 +28,28 @@ from torvyn.protocol import DONE, ChunkDecoder, DeltaFrame, ErrorFrame
 )
 def test_an_error_is_told_in_any_form(chunk: Any, error: ErrorFrame) -> None:
     assert put(chunk) == [error]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "is_retryable"),
+    [
+        ({"type": "server_error", "code": None}, 500, True),
+        ({"code": 429}, 429, True),
+        ({"code": "503"}, 503, True),
+        ({"code": "rate_limit_exceeded", "type": "tokens"}, 429, True),
+        ({"code": "x", "type": "overloaded_error"}, 529, True),
+        ({"code": "insufficient_quota", "type": "insufficient_quota"}, 402, False),
+        ({"code": "context_length_exceeded", "type": "server_error"}, 400, False),
+        ({"type": "invalid_request_error"}, 400, False),
+        ({"code": "x", "status_code": 504}, 504, True),
+        ({"code": "3000", "status": "x"}, None, False),
+        ({"code": True, "type": ["x"], "status": 200, "status_code": 1e3}, None, False),
+    ],
+)
+def test_an_error_names_a_status_in_any_way(error: Any, status: Any, is_retryable: bool) -> None:
+    (frame,) = put({"error": {"message": "m", **error}})
+
+    assert (frame.status, frame.retryable) == (status, is_retryable)
 
 
 def test_an_error_event_is_an_error_whatever_it_holds() -> None:

@@ -59,7 +59,8 @@ async def _open_session(
 ) -> AsyncGenerator[aiohttp.ClientSession, None]:
     import aiohttp
 
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
+    # `connect` and not `sock_connect`, which does not count the look-up of the address.
+    timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout_s)
     connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, **options) as session:
         yield session

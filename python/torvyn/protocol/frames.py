@@ -7,7 +7,7 @@ A stream is a `StartFrame`, then deltas and metas, at most one `ErrorFrame`, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 Kind = Literal["text", "reasoning", "tool_call"]
@@ -105,6 +105,8 @@ class ErrorFrame:
     code: str
     message: str
     retryable: bool = False
+    status: int | None = field(default=None, compare=False)
+    """The HTTP status that the error of an upstream names. It is not sent to clients."""
 
 
 @dataclass(frozen=True, slots=True)

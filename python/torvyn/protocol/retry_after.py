@@ -1,9 +1,11 @@
-"""The `Retry-After` header: how long a server asks clients to wait, in seconds or until a date."""
+"""How long a server asks clients to wait: `Retry-After`, in seconds or until a date."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
+from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
@@ -25,6 +27,16 @@ def retry_after_s(header: str | None, date: str | None = None) -> float | None:
         now_s = _timestamp_s(date)
         seconds = until_s - (time.time() if now_s is None else now_s)
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def asked_pause_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a response asks for, by its headers in lower case. `retry-after-ms`, which
+    OpenAI's clients know, is more exact."""
+    with contextlib.suppress(ValueError):
+        milliseconds = float(headers.get("retry-after-ms", ""))
+        if math.isfinite(milliseconds):
+            return max(0.0, milliseconds / 1000)
+    return retry_after_s(headers.get("retry-after"), headers.get("date"))
 
 
 def _timestamp_s(date: str | None) -> float | None:

@@ -21,7 +21,7 @@ from torvyn.protocol.frames import EndFrame, Finish
 from torvyn.transport.access.paced_answer import PacedAnswer
 from torvyn.transport.call import Call
 from torvyn.transport.frame_sender import FrameSender
-from torvyn.transport.rejection import client_error, is_retryable, log_failure
+from torvyn.transport.rejection import client_error, is_retryable, log_failure, openai_code
 from torvyn.transport.request_body import ignored_header
 
 if TYPE_CHECKING:
@@ -224,10 +224,11 @@ class AnswerStream(Call):
         frames: list[bytes] = []
         message = ""
         if error is not None:
+            message, code = self.message_of(error), error.code
             if isinstance(encoder, Encoder) and self.request.dialect != "torvyn":
                 frames.append(encoder.encode_usage(answer.usage))
-            message = self.message_of(error)
-            frames.append(encoder.error(error.code, message, is_retryable(error)))
+                code = openai_code(error)
+            frames.append(encoder.error(code, message, is_retryable(error)))
         finishes = tuple(self._finish_list())
         end = EndFrame(encoder.seq + 1, finishes, answer.usage, answer.timing)
         if self._tap is not None:

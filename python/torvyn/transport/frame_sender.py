@@ -184,7 +184,9 @@ class FrameSender:
         return self._last_sent_s() + self._settings.heartbeat_s
 
     def _probe(self) -> None:
-        """The client sends no more. If it is gone, this makes its system say so."""
+        """The client sends no more. If it is gone, this makes its system say so. Before the first
+        byte too, although the head leaves with it and a failure is then an event: most clients that
+        leave look like this, and their engines would run until `first_byte_wait`."""
         if not self._sending and not self.is_over:
             self._beat()
 

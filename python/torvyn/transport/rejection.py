@@ -175,6 +175,14 @@ def headers_of(error: TorvynError) -> Mapping[str, str]:
     return {**headers, status_table.SHOULD_RETRY: "true" if row.is_retryable else "false"}
 
 
+def limits_of(error: TorvynError) -> dict[str, str]:
+    """The rate limits of the upstream, for a message that has no headers. How long to wait and
+    whether to retry are members of their own."""
+    headers: Mapping[str, str] = {} if error.reply is None else error.reply.headers
+    own = ("retry-after", status_table.SHOULD_RETRY)
+    return {name: value for name, value in headers.items() if name not in own}
+
+
 def torvyn_error_body(error: TorvynError, message: str) -> dict[str, Any]:
     body: dict[str, Any] = {"code": error.code, "message": message}
     if error.hint:
@@ -187,5 +195,12 @@ def torvyn_error_body(error: TorvynError, message: str) -> dict[str, Any]:
 def openai_error_body(error: TorvynError, message: str) -> dict[str, Any]:
     status = row_of(error).status
     kind = "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
-    code = None if error.reply is None else error.reply.code
-    return error_body(code or _OPENAI_CODES.get((status, error.code), error.code), message, kind)
+    return error_body(openai_code(error), message, kind)
+
+
+def openai_code(error: TorvynError) -> str:
+    """Its code in OpenAI's dialects, as a status and as an event: that of the upstream, or the one
+    that programs look for."""
+    if error.reply is not None and error.reply.code:
+        return error.reply.code
+    return _OPENAI_CODES.get((row_of(error).status, error.code), error.code)

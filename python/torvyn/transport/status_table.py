@@ -52,6 +52,7 @@ BY_ERROR: Final = {
     "engine.upstream-cut": _PASSING,
     "engine.upstream-denied": _BROKEN,
     "engine.upstream-down": _PASSING,
+    "engine.upstream-error": _BROKEN,
     "engine.upstream-failed": _BROKEN,
     "engine.upstream-garbage": _BROKEN,
     "engine.upstream-redirect": _BROKEN,
@@ -109,9 +110,6 @@ def row_of(error: TorvynError) -> Row:
     row = _upstream_row(error.reply) or BY_ERROR.get(error.code)
     if row is None:
         row = next((row for kind, row in _BY_CLASS if isinstance(error, kind)), _FAILED)
-    if error.code == "engine.upstream-error":
-        # The upstream itself says whether a retry may help.
-        row = _PASSING if row.is_retryable else _BROKEN
     advice = None if error.reply is None else error.reply.headers.get(SHOULD_RETRY)
     return row if advice is None else row._replace(is_retryable=advice == "true")
 

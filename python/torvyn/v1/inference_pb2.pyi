@@ -321,7 +321,14 @@ class Pong(_message.Message):
     def __init__(self) -> None: ...
 
 class Refused(_message.Message):
-    __slots__ = ("code", "message", "hint", "retryable", "status", "upstream_code", "retry_after_s")
+    __slots__ = ("code", "message", "hint", "retryable", "status", "upstream_code", "retry_after_s", "limits")
+    class LimitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
@@ -329,6 +336,7 @@ class Refused(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     UPSTREAM_CODE_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     hint: str
@@ -336,4 +344,5 @@ class Refused(_message.Message):
     status: int
     upstream_code: str
     retry_after_s: int
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., retryable: bool = ..., status: _Optional[int] = ..., upstream_code: _Optional[str] = ..., retry_after_s: _Optional[int] = ...) -> None: ...
+    limits: _containers.ScalarMap[str, str]
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., retryable: bool = ..., status: _Optional[int] = ..., upstream_code: _Optional[str] = ..., retry_after_s: _Optional[int] = ..., limits: _Optional[_Mapping[str, str]] = ...) -> None: ...

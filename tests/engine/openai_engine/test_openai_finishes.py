@@ -136,7 +136,7 @@ def test_an_error_beside_a_last_choice_leaves_its_text():
         says(*BEGUN, event({"error": {"code": 502, "message": "gone"}, "choices": [last]}), DONE)
     )
 
-    assert (texts, ends, error.code) == (["Hello!"], [("error", None)], "engine.upstream-error")
+    assert (texts, ends, error.code) == (["Hello!"], [("error", None)], "engine.upstream-busy")
 
 
 @pytest.mark.parametrize(

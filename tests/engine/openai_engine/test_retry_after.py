@@ -10,7 +10,7 @@ import pytest
 from fake_upstream import HELLO, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
-from torvyn.protocol.retry_after import retry_after_s
+from torvyn.protocol.retry_after import asked_pause_s, retry_after_s
 
 THEN = "Sun, 06 Nov 1994 08:49:37 GMT"
 
@@ -42,6 +42,20 @@ def test_without_the_upstreams_clock_ours_is_looked_at(monkeypatch):
 
     assert retry_after_s(THEN) == 4.0
     assert retry_after_s(THEN, "no date") == 4.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "-1"}, 0.0),
+        ({"retry-after-ms": "nan", "retry-after": "2"}, 2.0),
+        ({"retry-after-ms": THEN, "retry-after": "2"}, 2.0),
+        ({}, None),
+    ],
+)
+def test_milliseconds_are_more_exact(headers, seconds):
+    assert asked_pause_s(headers) == seconds
 
 
 def date(from_now_s: float) -> str:

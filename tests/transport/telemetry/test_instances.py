@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.link import ProjectLinker
 from torvyn.manifest import parse
 from torvyn.transport import Application, app, services
-from torvyn.transport.telemetry.instances import MAX_ENDED, MAX_LISTED
+from torvyn.transport.telemetry.instances import MAX_ENDED, MAX_LISTED, PER_TURN
 
 AUDITED = """
 [torvyn]
@@ -87,6 +88,31 @@ async def test_a_running_answer_is_listed_with_its_caller_and_its_tokens() -> No
     assert stream["started"].endswith("Z")
     client.leave()
     await within(client.task)
+
+
+async def test_other_streams_go_on_while_many_are_listed() -> None:
+    application = serving(Gated(), max_streams=4 * PER_TURN)
+    clients = [Client(application, body=PROMPT_BODY) for _ in range(4 * PER_TURN)]
+    calls = application.running.calls
+    while len(calls) < len(clients):
+        await asyncio.sleep(0)
+    first = next(iter(calls.values()))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    listed = [stream async for stream in application.instances.running(first.wire.caller)]
+    counting.cancel()
+    for client in clients:
+        client.leave()
+        await within(client.task)
+
+    assert (len(listed), turns) == (len(clients), 4)
 
 
 async def test_one_answer_is_found_by_its_id_while_it_is_made() -> None:

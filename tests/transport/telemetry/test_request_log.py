@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from asgi_client import PROMPT_BODY, Client, serving
 from grpc_client import answering, generate, pb, rejection_of
+from grpc_session_client import Talk
 from live_server import ask, served, wait_for
 from websocket_client import START, Socket
 
@@ -155,6 +156,52 @@ async def test_a_refused_socket_is_logged_with_the_reason(log: Log, keyed: Any) 
         401,
         "transport.key-missing",
     )
+
+
+REFUSED_MESSAGES: list[tuple[dict[str, Any], int, str]] = [
+    ({**START, "flow": "no"}, 404, "transport.flow-unknown"),
+    ({**START, "promt": "x"}, 400, "transport.request-invalid"),
+    ({"type": "stop", "stream_id": "s"}, 404, "transport.stream-unknown"),
+    ({"type": "resume", "stream_id": "s", "id": "x"}, 404, "transport.stream-unknown"),
+]
+
+
+@pytest.mark.parametrize(("message", "status", "code"), REFUSED_MESSAGES)
+async def test_what_a_socket_refuses_is_logged_and_counted_as_a_request_is(
+    log: Log, message: dict[str, Any], status: int, code: str
+) -> None:
+    application = serving(Scripted("a"))
+    async with Socket(application) as socket:
+        socket.say(message)
+        await socket.until_got("refused")
+
+    refused, _ = of_event(log, "request")
+    assert (refused.path, refused.status, refused.error) == ("/v1/ws", status, code)
+    assert refused.getMessage().startswith(f"STREAM /v1/ws {status} stream='s' error={code} peer=")
+    assert application.metrics.requests["STREAM", "/v1/ws", status] == 1
+
+
+async def test_an_answer_that_fails_on_a_socket_is_one_line(log: Log) -> None:
+    engine = Scripted("a", fail_at=0, error=torvyn.Unavailable("away"))
+    async with Socket(serving(engine)) as socket:
+        socket.say(START)
+        await socket.until_got("refused")
+
+    (stream,) = of_event(log, "stream")
+    assert stream.error == "component.unavailable"
+    assert len(of_event(log, "request")) == 1
+
+
+def test_what_a_session_of_grpc_refuses_is_logged(log: Log) -> None:
+    with answering(Scripted("a")) as (_, stub):
+        talk = Talk(stub)
+        talk.start("s", prompt="x", flow="no")
+        assert talk.next().refused.status == 404
+        (refused,) = wait_for(lambda: of_event(log, "request"))
+        talk.hang_up()
+
+    assert (refused.path, refused.stream_id) == ("/torvyn.v1.Inference/Session", "s")
+    assert refused.error == "transport.flow-unknown"
 
 
 def test_a_refused_call_of_grpc_is_logged_with_the_reason(log: Log) -> None:

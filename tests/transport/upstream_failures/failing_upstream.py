@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 import grpc
 from live_server import PATIENCE_S, Served, served
 
+import torvyn
 from fake_upstream import DONE, HEAD, Exchange, Upstream, delta, event, running, status
-from torvyn.engine import Service
+from torvyn.engine import Scripted, Service
 from torvyn.engine import open as open_engine
 
 CODE = "code_of_the_upstream"
+TOO_LONG = "context_length_exceeded"
+HIDDEN = "no such model, which only the operator has chosen"
 LIMITS = ("Retry-After: 7", "X-RateLimit-Remaining-Requests: 0", "X-Internal: secret")
 PASSED = {"retry-after": "7", "x-ratelimit-remaining-requests": "0"}
 
@@ -29,24 +32,25 @@ class Failure(NamedTuple):
     status: int
     is_retryable: bool
     grpc: grpc.StatusCode
-    is_told: bool = False
-    """The client hears the code and the limits of the upstream, too."""
+    told: str | None = None
+    """The code of the upstream, which the client hears together with its limits."""
 
 
 CODES = grpc.StatusCode
 OPERATOR = Failure(502, False, CODES.INTERNAL)
 """Only the operator of the gateway can do something."""
 TEMPORARY = Failure(502, True, CODES.UNAVAILABLE)
+REFUSED = Failure(400, False, CODES.INVALID_ARGUMENT)
 KEPT = {
-    404: Failure(404, False, CODES.NOT_FOUND, True),
-    408: Failure(408, True, CODES.DEADLINE_EXCEEDED, True),
-    409: Failure(409, True, CODES.ABORTED, True),
-    413: Failure(413, False, CODES.RESOURCE_EXHAUSTED, True),
-    422: Failure(422, False, CODES.INVALID_ARGUMENT, True),
-    429: Failure(429, True, CODES.RESOURCE_EXHAUSTED, True),
-    503: Failure(503, True, CODES.UNAVAILABLE, True),
-    504: Failure(504, True, CODES.DEADLINE_EXCEEDED, True),
-    529: Failure(503, True, CODES.UNAVAILABLE, True),
+    404: Failure(404, False, CODES.NOT_FOUND, CODE),
+    408: Failure(408, True, CODES.DEADLINE_EXCEEDED, CODE),
+    409: Failure(409, True, CODES.ABORTED, CODE),
+    413: Failure(413, False, CODES.RESOURCE_EXHAUSTED, CODE),
+    422: Failure(422, False, CODES.INVALID_ARGUMENT, CODE),
+    429: Failure(429, True, CODES.RESOURCE_EXHAUSTED, CODE),
+    503: Failure(503, True, CODES.UNAVAILABLE, CODE),
+    504: Failure(504, True, CODES.DEADLINE_EXCEEDED, CODE),
+    529: Failure(503, True, CODES.UNAVAILABLE, CODE),
 }
 
 
@@ -57,10 +61,28 @@ def failure_of(code: int) -> Failure:
     if code in (401, 402, 403) or code < 400:
         return OPERATOR
     if code < 500:
-        return Failure(400, False, CODES.INVALID_ARGUMENT, True)
+        return REFUSED._replace(told=CODE)
     if code in (500, 502, *range(520, 525)):
-        return TEMPORARY._replace(is_told=True)
-    return OPERATOR
+        return TEMPORARY._replace(told=CODE)
+    return OPERATOR._replace(told=CODE)
+
+
+def _error_event(*before: bytes, **error: Any) -> Callable[[Exchange], Awaitable[None]]:
+    """A stream that has an error instead of text."""
+    limits = "".join(f"{line}\r\n" for line in LIMITS)
+
+    async def reply(exchange: Exchange) -> None:
+        await exchange.send(HEAD[:-2] + limits.encode() + b"\r\n")
+        await exchange.chunk(*before, event({"error": {"message": "No", **error}}))
+        await exchange.end()
+
+    return reply
+
+
+def _error_body(**error: Any) -> Callable[[Exchange], Awaitable[None]]:
+    """The same in one piece."""
+    body = json.dumps({"error": {"message": "No", **error}})
+    return status(200, body, "Content-Type: application/json", *LIMITS)
 
 
 async def _reset(exchange: Exchange) -> None:
@@ -115,21 +137,57 @@ BROKEN: dict[str, tuple[Callable[[Exchange], Awaitable[None]], Failure]] = {
     "an empty stream": (_streamed(), TEMPORARY),
     "only [DONE]": (_streamed(DONE), TEMPORARY),
     "no JSON": (_streamed(event("{")), OPERATOR),
-    "an error event": (
-        _streamed(event({"error": {"message": "Boom", "type": "server_error", "code": "boom"}})),
-        TEMPORARY,
+    "a passing error event": (
+        _error_event(type="server_error", code=CODE),
+        TEMPORARY._replace(told=CODE),
     ),
+    "an error event about the limit": (
+        _error_event(type="tokens", code="rate_limit_exceeded"),
+        KEPT[429]._replace(told="rate_limit_exceeded"),
+    ),
+    "an error event with a number": (_error_event(status=503, code=CODE), KEPT[503]),
+    "an error event after the role": (
+        _error_event(delta({"role": "assistant"}), type="rate_limit_error", code=CODE),
+        KEPT[429],
+    ),
+    "an error event about the load": (_error_event(type="overloaded_error", code=CODE), KEPT[529]),
     "an error event about the request": (
-        _streamed(event({"error": {"message": "No", "type": "invalid_request_error"}})),
-        OPERATOR,
+        _error_event(type="invalid_request_error", code=CODE),
+        REFUSED._replace(told=CODE),
+    ),
+    "an error event about the key": (_error_event(code="invalid_api_key"), OPERATOR),
+    "an error event about the bill": (_error_event(code="insufficient_quota"), OPERATOR),
+    "an error event of another kind": (_error_event(code=CODE), OPERATOR._replace(told=CODE)),
+    "an error in a whole answer": (
+        _error_body(type="requests", code="rate_limit_exceeded"),
+        KEPT[429]._replace(told="rate_limit_exceeded"),
+    ),
+    "an error in a whole answer about its length": (
+        _error_body(type="invalid_request_error", code=TOO_LONG),
+        REFUSED._replace(told=TOO_LONG),
+    ),
+    TOO_LONG: (
+        status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}), *LIMITS),
+        REFUSED._replace(told=TOO_LONG),
+    ),
+    HIDDEN: (status(404, json.dumps({"error": {"code": CODE}}), *LIMITS), OPERATOR),
+    "a pause in milliseconds": (
+        status(429, json.dumps({"error": {"code": CODE}}), "Retry-After-Ms: 6500", LIMITS[1]),
+        KEPT[429],
     ),
     "a page": (_whole("text/html", "<html>Sign in</html>"), OPERATOR),
     "an empty page": (_whole("text/html", ""), OPERATOR),
     "an empty JSON body": (_whole("application/json", ""), OPERATOR),
     "half a JSON body": (_whole("application/json", '{"choices": ['), OPERATOR),
 }
+IN_THE_PROCESS: dict[str, tuple[Exception, Failure]] = {
+    "unavailable": (torvyn.Unavailable("away"), Failure(503, True, CODES.UNAVAILABLE)),
+    "too slow": (torvyn.DeadlineExceeded("late"), Failure(504, True, CODES.DEADLINE_EXCEEDED)),
+    "invalid": (torvyn.InvalidInput("no"), REFUSED),
+    "broken": (ValueError("boom"), Failure(500, False, CODES.INTERNAL)),
+}
+"""Failures of engines without an upstream, before their first step. Each is a flow."""
 UNREACHABLE = "unreachable"
-TOO_LONG = "context_length_exceeded"
 LATE = "late"
 FAIL = threading.Event()
 """For `LATE`: it fails when this is set."""
@@ -138,6 +196,8 @@ FAIL = threading.Event()
 def expected(case: str) -> Failure:
     if case == UNREACHABLE:
         return TEMPORARY
+    if case in IN_THE_PROCESS:
+        return IN_THE_PROCESS[case][1]
     return BROKEN[case][1] if case in BROKEN else failure_of(int(case))
 
 
@@ -150,11 +210,7 @@ async def _reply(exchange: Exchange) -> None:
         return
     if case == LATE:
         await asyncio.to_thread(FAIL.wait, PATIENCE_S)
-        exchange.writer.close()
-        return
-    if case == TOO_LONG:
-        await exchange.status(400, json.dumps({"error": {"message": "No", "code": TOO_LONG}}))
-        return
+        case = "429"
     code = int(case)
     has_body = code not in (204, 304)
     error = f'{{"error": {{"message": "No", "type": "t", "code": "{CODE}"}}}}' if has_body else ""
@@ -169,9 +225,9 @@ def _closed_port() -> int:
 
 
 @contextmanager
-def gateway(hide_not_found: bool = False, **settings: Any) -> Iterator[tuple[Served, Upstream]]:
-    """A gateway in front of it. The flow `chat` asks it, `slow` waits for it a moment only, and
-    nobody is behind `away`."""
+def gateway(**settings: Any) -> Iterator[tuple[Served, Upstream]]:
+    """A gateway in front of it. The flow `chat` asks it, `hidden` hides that it has no such model,
+    `slow` waits for it a moment only, and nobody is behind `away`."""
     with running(_reply) as upstream:
         options: dict[str, Any] = {
             "base_url": upstream.url,
@@ -179,17 +235,21 @@ def gateway(hide_not_found: bool = False, **settings: Any) -> Iterator[tuple[Ser
             "api_key": "-",
             "retries": 0,
         }
-        options["hide_not_found"] = hide_not_found
         away = f"http://127.0.0.1:{_closed_port()}/v1"
         engines = {
             "chat": open_engine("openai", **options),
+            "hidden": open_engine("openai", **options, hide_not_found=True),
             "slow": open_engine("openai", **options, first_token_timeout_s=0.05),
             "away": open_engine("openai", **{**options, "base_url": away}),
         }
+        for name, (error, _) in IN_THE_PROCESS.items():
+            engines[name] = Scripted("a", fail_at=0, error=error)
         services = {name: Service(name, engine) for name, engine in engines.items()}
         with served(services, **{"first_byte_wait_s": PATIENCE_S, **settings}) as server:
             yield server, upstream
 
 
 def flow_of(case: str) -> str:
-    return {"a timeout": "slow", UNREACHABLE: "away"}.get(case, "chat")
+    if case in IN_THE_PROCESS:
+        return case
+    return {"a timeout": "slow", UNREACHABLE: "away", HIDDEN: "hidden"}.get(case, "chat")

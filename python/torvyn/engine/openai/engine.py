@@ -24,15 +24,17 @@ from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol import traceparent
-from torvyn.protocol.retry_after import retry_after_s
+from torvyn.protocol.retry_after import asked_pause_s
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.direct_path import DirectPath
 
 DEFAULT_CLIENT: ClientName = "native"
 _FIRST_PAUSE_S: Final = 0.25
-_LONGEST_PAUSE_S: Final = 5.0
-"""The clients of a server hear of a longer one, in time to have it as a status."""
+_RETRIES_S: Final = 8.0
+"""No retry begins later after the request, whatever its attempts and pauses have taken. What the
+last one answers can then still be a status for the clients of a server, which waits for
+`first_byte_wait`, 12 s. They hear of a longer pause, and can keep it themselves."""
 _MOST_BODY: Final = 64 * 1024
 _LEAST_LINE_BYTES: Final = 1024
 _ID: Final = re.compile(r"[!-~]{1,128}")
@@ -147,12 +149,10 @@ class OpenAI(Engine):
         self, id: str, body: bytes, deadline_s: float, direct: Direct | None
     ) -> UpstreamResponse:
         """Sends the request, with retries, until a response has status 200."""
-        headers = self._headers
-        if "x-request-id" not in headers and _ID.fullmatch(id):
-            headers = {**headers, "x-request-id": id}
-        if (here := traceparent.CURRENT.get()) is not None:
-            headers = {**headers, "traceparent": here.traceparent}
+        headers = self._headers_for(id)
         path = "chat/completions" if self._shape.api == "chat" else "completions"
+        time_s = asyncio.get_running_loop().time
+        latest_s = min(deadline_s, time_s() + _RETRIES_S)
         for attempt in range(self._retries + 1):
             problem, pause_s = None, None
             try:
@@ -167,18 +167,20 @@ class OpenAI(Engine):
             may_help = problem.code in ("engine.upstream-down", "engine.upstream-busy")
             if problem.reply is not None and problem.reply.headers.get("x-should-retry") == "false":
                 may_help = False
-            is_too_long = pause_s is not None and not pause_s <= _LONGEST_PAUSE_S
-            if attempt == self._retries or not may_help or is_too_long:
+            if pause_s is None:
+                pause_s = _FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0)
+            if attempt == self._retries or not may_help or time_s() + pause_s > latest_s:
                 raise problem
-            backoff_s = _FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0)
-            await self._pause(backoff_s if pause_s is None else pause_s, deadline_s)
+            await asyncio.sleep(pause_s)
         raise AssertionError("unreachable")
 
-    async def _pause(self, pause_s: float, deadline_s: float) -> None:
-        left_s = deadline_s - asyncio.get_running_loop().time()
-        await asyncio.sleep(min(pause_s, left_s))
-        if left_s <= pause_s:
-            raise self._too_slow()
+    def _headers_for(self, id: str) -> Mapping[str, str]:
+        headers = self._headers
+        if "x-request-id" not in headers and _ID.fullmatch(id):
+            headers = {**headers, "x-request-id": id}
+        if (here := traceparent.CURRENT.get()) is not None:
+            headers = {**headers, "traceparent": here.traceparent}
+        return headers
 
     async def _rejection(
         self, response: UpstreamResponse, deadline_s: float
@@ -197,7 +199,7 @@ class OpenAI(Engine):
         body = data[:_MOST_BODY].decode(errors="replace")
         headers = response.headers
         problem = self._upstream.rejection(response.status, body, headers)
-        return problem, retry_after_s(headers.get("retry-after"), headers.get("date"))
+        return problem, asked_pause_s(headers)
 
 
 def _client(name: ClientName, upstream: Upstream, connect_timeout_s: float) -> UpstreamClient:

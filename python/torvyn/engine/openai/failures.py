@@ -12,13 +12,12 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from torvyn.engine.upstream_text import for_clients, printable
 from torvyn.errors import (
-    ComponentError,
     DeadlineExceeded,
     Fatal,
     Internal,
@@ -29,11 +28,10 @@ from torvyn.errors import (
     UpstreamReply,
 )
 from torvyn.protocol.frames import ErrorFrame
-from torvyn.protocol.retry_after import retry_after_s
+from torvyn.protocol.openai.chunk_fields import RETRIED
+from torvyn.protocol.retry_after import asked_pause_s
 
 logger = logging.getLogger("torvyn.engine")
-RETRIED: Final = frozenset({408, 409, 429, 500, 502, 503, 504, *range(520, 525), 529})
-"""Statuses after which the same request may succeed; some of them only proxies send."""
 _LIMITS: Final = re.compile(r"(?:x-)?ratelimit(?:-[a-z0-9-]{1,40})?|retry-after-ms|x-should-retry")
 _HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -71,19 +69,27 @@ class Upstream:
         self, status: int, body: str, headers: Mapping[str, str] | None = None
     ) -> TorvynError:
         """A response with another status than 200."""
-        text, code = _message_of(body), _code_of(body)
-        error = self._rejection(status, self.public(text), code)
-        if error.code in _CONCERNS_CLIENTS and not (status == 404 and self.hides_not_found):
-            error.reply = UpstreamReply(status, code, _limits_of(headers or {}))
+        text = _message_of(body)
+        public = self.public(text)
+        message = f"{self.name} answered {status}{f': {public}' if public else ''}"
+        error = self._refusal(status, _code_of(body), message)
+        if error.reply is not None:
+            error.reply = replace(error.reply, headers=limits_of(headers or {}))
         return self.with_detail(error, f"answered {status}: {text}")
 
-    def _rejection(self, status: int, text: str, code: str | None) -> TorvynError:
+    def _refusal(self, status: int, code: str | None, message: str) -> TorvynError:
+        """The error for a status, and for an error that names it."""
+        error = self._error_of(status, code, message)
+        if error.code in _CONCERNS_CLIENTS and not (status == 404 and self.hides_not_found):
+            error.reply = UpstreamReply(status, code)
+        return error
+
+    def _error_of(self, status: int, code: str | None, message: str) -> TorvynError:
         if status in (401, 402, 403):
             # Its text is about the operator's key, or about who pays for it.
             message = f"{self.name} does not accept the key of this engine ({status})"
             hint = "set `api_key`, or the environment variable that `api_key_env` names"
             return Fatal(message, hint=hint, code="engine.upstream-denied")
-        message = f"{self.name} answered {status}{f': {text}' if text else ''}"
         if status == 404:
             hint = "check `base_url` and `model`; many upstreams list their models at `/models`"
             return MissingError("engine.model-missing", message, hint=hint)
@@ -101,13 +107,18 @@ class Upstream:
         kind = "engine.context-full" if is_too_long else "engine.upstream-refused"
         return InvalidInput(message, code=kind)
 
-    def error_event(self, error: ErrorFrame) -> ComponentError:
-        """An error that the upstream sent in the middle of its answer."""
-        text, code = self.public(error.message), self.public(error.code)
-        kind = Unavailable if error.retryable else Internal
+    def error_event(self, error: ErrorFrame) -> TorvynError:
+        """An error that the upstream sent instead of its answer, or in the middle of it. If it
+        names a status, it means what a response with that status does."""
+        text, name = self.public(error.message), self.public(error.code)
         reason = text or "it sent an error"
-        message = f"{self.name} broke off: {reason}{f' ({code})' if code else ''}"
-        failed = kind(message, code="engine.upstream-error")
+        message = f"{self.name} broke off: {reason}{f' ({name})' if name else ''}"
+        code = _told_code(error.code if error.code != "error" else None)
+        if error.status is not None:
+            failed = self._refusal(error.status, code, message)
+        else:
+            failed = Internal(message, code="engine.upstream-error")
+            failed.reply = UpstreamReply(200, code)
         return self.with_detail(failed, f"broke off: {error.message} ({error.code})")
 
     def bad_finish(self, index: int, reason: str) -> Internal:
@@ -169,6 +180,7 @@ _CONCERNS_CLIENTS: Final = frozenset(
         "engine.context-full",
         "engine.model-missing",
         "engine.upstream-busy",
+        "engine.upstream-failed",
         "engine.upstream-refused",
     }
 )
@@ -211,21 +223,26 @@ def _message_of(body: str) -> str:
 
 
 def _code_of(body: str) -> str | None:
-    """The code in an error body. Some upstreams repeat the status there."""
+    """The code in an error body."""
     try:
         error = json.loads(body)["error"]
-        code = error.get("code")
+        return _told_code(error.get("code"))
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return None
-    return code if isinstance(code, str) and _CODE.fullmatch(code) else None
 
 
-def _limits_of(headers: Mapping[str, str]) -> dict[str, str]:
+def _told_code(code: Any) -> str | None:
+    """The code, if clients may hear it. Some upstreams repeat the status there."""
+    is_code = isinstance(code, str) and _CODE.fullmatch(code) and not code.isdecimal()
+    return code if is_code else None
+
+
+def limits_of(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that say when to try again, and what the rate limits are."""
     names = [name for name in headers if _LIMITS.fullmatch(name)][:_MOST_LIMITS]
     limits = {name: headers[name] for name in names if _HEADER.fullmatch(headers[name])}
-    pause_s = retry_after_s(headers.get("retry-after"), headers.get("date"))
-    if pause_s is not None:
-        # In seconds, because a date would be one of the upstream's clock.
+    if (pause_s := asked_pause_s(headers)) is not None:
+        # In seconds, because a date would be one of the upstream's clock, and many clients know no
+        # milliseconds.
         limits["retry-after"] = str(math.ceil(min(pause_s, _LONGEST_PAUSE_S)))
     return limits

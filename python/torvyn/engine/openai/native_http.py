@@ -166,9 +166,13 @@ class NativeResponse:
 
 
 class NativeHttp:
-    """A client. Made by `open_native_http`, for the loop that runs it."""
+    """A client. Made by `open_native_http`, for the loop that runs it.
+
+    The look-up of an address, the connection and its TLS may take `connect_timeout_s` each.
+    """
 
     def __init__(self, connect_timeout_s: float, roots: bytes | None) -> None:
+        self._connect_s = connect_timeout_s
         self._wire = _native.WireClient(
             connect_timeout_s=connect_timeout_s, keep_alive_s=KEEP_ALIVE_S, roots=roots
         )
@@ -232,11 +236,14 @@ class NativeHttp:
         known = self._addresses.get((host, port))
         if known is not None and self.loop.time() < known[0] + _NAMES_S:
             return known[1]
+        limit_s = self.loop.time() + self._connect_s
         try:
-            async with asyncio.timeout_at(deadline_s):
+            async with asyncio.timeout_at(min(deadline_s, limit_s)):
                 found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except TimeoutError:
-            raise
+            if deadline_s <= limit_s:
+                raise
+            raise HttpFailure("connect-timeout", f"{host}: its address was not found") from None
         except OSError as error:
             raise HttpFailure("unreachable", f"{host}: {error}") from error
         addresses = [str(address[0]) for *_, address in found]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from torvyn._native import ChunkParser
 from torvyn.engine.openai.client import Direct, Part, UpstreamResponse
-from torvyn.engine.openai.failures import Upstream
+from torvyn.engine.openai.failures import Upstream, limits_of
 from torvyn.engine.openai.request_body import Api
 from torvyn.engine.openai.steps import Steps
 from torvyn.engine.step import Step
@@ -104,8 +105,7 @@ class UpstreamAnswer:
                 yield next_step
             if next_step is None and is_rest:
                 yield Step(())  # What the direct path has counted is taken over.
-            if state.failure is not None:
-                raise state.failure
+            self._raise_failure(response)
             # Comments do not extend the deadline; only content does.
             if next_step is not None and state.has_begun:
                 pause_s = min(idle_s, _GRACE_S) if state.is_complete else idle_s
@@ -159,8 +159,16 @@ class UpstreamAnswer:
         items = _whole_items(self._choices, data.decode(errors="replace"))
         for step in self._steps.steps(items):
             yield step
-        if self._steps.failure is not None:
-            raise self._steps.failure
+        self._raise_failure(response)
+
+    def _raise_failure(self, response: UpstreamResponse) -> None:
+        """Raises what came with the last step, if anything."""
+        failure = self._steps.failure
+        if failure is None:
+            return
+        if failure.reply is not None:
+            failure.reply = replace(failure.reply, headers=limits_of(response.headers))
+        raise failure
 
 
 class _Decoder:

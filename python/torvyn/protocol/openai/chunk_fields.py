@@ -24,18 +24,35 @@ from torvyn.protocol.openai.surrogate_pairs import encodable
 
 Json = Mapping[str, Any]
 
-_RETRYABLE_TYPES: Final = frozenset(
-    {
-        "server_error",
-        "internal_server_error",
-        "overloaded_error",
-        "rate_limit_error",
-        "rate_limit_exceeded",
-        "service_unavailable",
-        "timeout",
-    }
-)
-_RETRYABLE_CODES: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
+RETRIED: Final = frozenset({408, 409, 429, 500, 502, 503, 504, *range(520, 525), 529})
+"""Statuses after which the same request may succeed; some of them only proxies send."""
+_STATUSES: Final = {
+    "context_length_exceeded": 400,
+    "exceed_context_size_error": 400,
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    # OpenAI says 429, but waiting does not help: somebody has to pay.
+    "insufficient_quota": 402,
+    "permission_error": 403,
+    "model_not_found": 404,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "internal_server_error": 500,
+    "server_error": 500,
+    "service_unavailable": 503,
+    "unavailable_error": 503,
+    "timeout": 504,
+    "timeout_error": 504,
+    "overloaded": 529,
+    "overloaded_error": 529,
+}
+"""What providers call a status, as the code or the type of an error."""
+_NAMES_OF_STATUS: Final = ("code", "type", "status", "status_code")
+"""Members of an error that may name a status. The code counts most: it is the most exact."""
 
 
 class FieldTypeError(Exception):
@@ -187,20 +204,27 @@ def error(chunk: Json, seq: int, *, is_error_event: bool) -> ErrorFrame | None:
         return ErrorFrame(seq, code="error", message=str(details))
     kind, code = details.get("type"), details.get("code")
     named = code if code not in (None, "") else kind
-    message = details.get("message")
+    message, status = details.get("message"), _status(details)
     return ErrorFrame(
         seq,
         code=str(named) if named not in (None, "") else "error",
         message=message if isinstance(message, str) else json.dumps(dict(details)),
-        retryable=_is_retryable(kind, code),
+        retryable=status in RETRIED,
+        status=status,
     )
 
 
-def _is_retryable(kind: Any, code: Any) -> bool:
-    if isinstance(code, str) and code.isdecimal() and len(code) == 3:
-        code = int(code)
-    known = isinstance(kind, str) and kind.lower() in _RETRYABLE_TYPES
-    return known or (isinstance(code, int) and code in _RETRYABLE_CODES)
+def _status(error: Json) -> int | None:
+    """The HTTP status that an error names, by its number or as providers call it."""
+    statuses = (_status_of(error.get(name)) for name in _NAMES_OF_STATUS)
+    return next((status for status in statuses if status is not None), None)
+
+
+def _status_of(value: Any) -> int | None:
+    if isinstance(value, str):
+        is_number = len(value) == 3 and value.isdecimal()
+        value = int(value) if is_number else _STATUSES.get(value.lower())
+    return value if isinstance(value, int) and 400 <= value < 600 else None
 
 
 def delta_of(choice: Json, path: str) -> Json:

@@ -55,7 +55,7 @@ class GrpcEndpoint:
         require_packages()
         from torvyn.transport.grpc import health, inference, reflection
 
-        calls = inference.Inference(self._dispatcher, self._sample_rate)
+        calls = inference.Inference(self._dispatcher, self._request_log, self._sample_rate)
         names = (inference.SERVICE, health.SERVICE)
         described = reflection.Reflection(names)
         self._health = health.Health(("", *names[:1]), self._dispatcher.running)

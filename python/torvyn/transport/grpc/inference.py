@@ -21,13 +21,15 @@ from torvyn.v1 import inference_pb2 as pb
 if TYPE_CHECKING:
     from torvyn.transport.dispatch.dispatcher import Dispatcher
     from torvyn.transport.grpc.exchange import GrpcExchange
+    from torvyn.transport.telemetry.request_log import RequestLog
 
 SERVICE: Final = "torvyn.v1.Inference"
 
 
 class Inference:
-    def __init__(self, dispatcher: Dispatcher, sample_rate: float) -> None:
+    def __init__(self, dispatcher: Dispatcher, request_log: RequestLog, sample_rate: float) -> None:
         self._dispatcher = dispatcher
+        self._request_log = request_log
         self._write_timeout_s = dispatcher.settings.write_timeout_s
         self._new_trace = partial(traceparent.begin, None, sample_rate)
 
@@ -47,7 +49,8 @@ class Inference:
         running = self._dispatcher.running
         running.check_accepting()
         running.channels.check(exchange.caller, self._dispatcher.settings.max_streams)
-        multiplexer = Multiplexer(self._dispatcher, GrpcChannel(exchange), self._new_trace)
+        channel = GrpcChannel(exchange)
+        multiplexer = Multiplexer(self._dispatcher, self._request_log, channel, self._new_trace)
         await multiplexer.run(_read(exchange, multiplexer))
         if multiplexer.sender.is_cut:
             raise client_stalled(self._write_timeout_s)

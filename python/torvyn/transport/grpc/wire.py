@@ -120,10 +120,11 @@ class GrpcChannel(CallWire, Channel):
         elif kind == "pong":
             message.pong.SetInParent()
         else:
-            for name, value in fields.items():
-                setattr(
-                    message.refused, name, encodable(value) if isinstance(value, str) else value
-                )
+            clean: dict[str, Any] = {
+                name: encodable(value) if isinstance(value, str) else value
+                for name, value in fields.items()
+            }
+            message.refused.MergeFrom(pb.Refused(**clean))
         data: bytes = message.SerializeToString()
         return data
 

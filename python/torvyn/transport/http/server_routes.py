@@ -65,7 +65,7 @@ class ServerRoutes:
             {"name": name, **self._metrics.flows[name].to_dict(), **service.engine.describe()}
             for name, service in self._services.items()
         ]
-        streams = list(self._instances.running(exchange.caller))
+        streams = [stream async for stream in self._instances.running(exchange.caller)]
         ended = list(self._instances.recent(exchange.caller))
         await exchange.answer({"flows": flows, "streams": streams, "ended": ended})
 

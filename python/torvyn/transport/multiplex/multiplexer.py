@@ -19,6 +19,7 @@ from torvyn.transport.multiplex.channel import Channel, ChannelStream
 from torvyn.transport.rejection import (
     Rejection,
     headers_of,
+    limits_of,
     row_of,
     shutting_down,
     torvyn_error_body,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from torvyn.transport.call import Call
     from torvyn.transport.dispatch.dispatcher import Dispatcher
     from torvyn.transport.sessions.servers.owner_link import OwnerLink
+    from torvyn.transport.telemetry.request_log import RequestLog
 
 logger = logging.getLogger("torvyn.transport")
 
@@ -44,6 +46,7 @@ class Multiplexer:
     def __init__(
         self,
         dispatcher: Dispatcher,
+        request_log: RequestLog,
         channel: Channel,
         new_trace: Callable[[], traceparent.Trace] = traceparent.begin,
     ) -> None:
@@ -57,6 +60,7 @@ class Multiplexer:
             channel, dispatcher.settings, lambda: channel.control_message("heartbeat"), self._end
         )
         self._dispatcher = dispatcher
+        self._request_log = request_log
         self._running = dispatcher.running
         self._write_timeout_s = dispatcher.settings.write_timeout_s
         self._new_trace = new_trace
@@ -98,13 +102,37 @@ class Multiplexer:
         except Exception as error:
             await self.reject(error, client_message.optional_stream_id(message))
 
-    async def reject(self, raised: Exception, stream_id: str | None = None) -> None:
-        """Tells the client why a message was rejected or a stream ended."""
+    async def reject(
+        self, raised: Exception, stream_id: str | None = None, *, has_started: bool = False
+    ) -> None:
+        """Tells the client why a message was rejected or a stream ended. An answer that has started
+        gets its line of the log when it ends; anything else gets one here."""
         error, message = self._dispatcher.errors.report(raised, self.channel.request_id)
-        body = {**torvyn_error_body(error, message)["error"], "status": row_of(error).status}
+        status = row_of(error).status
+        if not has_started:
+            self._log(error.code, status, stream_id)
+        body = {**torvyn_error_body(error, message)["error"], "status": status}
         if (retry_after := headers_of(error).get("retry-after")) is not None:
             body["retry_after_s"] = int(retry_after)
+        if limits := limits_of(error):
+            body["limits"] = limits
         await self.sender.deliver(self.channel.control_message("refused", stream_id, **body))
+
+    def _log(self, code: str, status: int, stream_id: str | None) -> None:
+        """As a request of its own over HTTP is logged."""
+        channel, trace = self.channel, traceparent.CURRENT.get()
+        self._request_log.count("STREAM", channel.path, status)
+        self._request_log.write(
+            "STREAM",
+            channel.path,
+            status,
+            None,
+            request_id=channel.request_id,
+            trace_id=None if trace is None else trace.trace_id,
+            peer=channel.peer,
+            summary={"error": code},
+            stream_id=stream_id,
+        )
 
     def drain(self) -> None:
         self.close_when_idle(shutting_down)
@@ -209,7 +237,8 @@ class Multiplexer:
             await work
         except Exception as error:
             self._release_id(stream)
-            await self.reject(error, stream.stream_id)
+            has_started = stream.answer_id is not None
+            await self.reject(error, stream.stream_id, has_started=has_started)
 
     def _release_id(self, stream: ChannelStream) -> None:
         """A client that receives the end of a stream may use its id again."""

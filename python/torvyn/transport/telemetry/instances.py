@@ -6,9 +6,10 @@ counters of ended ones are kept. No text is kept.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
     from torvyn.transport.call import Call
 
+PER_TURN: Final = 32
+"""How many running answers are read in one turn of the loop, at up to 30 us each."""
 MAX_ENDED: Final = 128
 """How many ended answers are kept, of all tenants together."""
 MAX_LISTED: Final = 32
@@ -48,10 +51,13 @@ class Instances:
         self._ended.append(EndedAnswer(tenant, summary, accounts))
         return summary
 
-    def running(self, caller: Caller) -> Iterator[dict[str, Any]]:
-        """The running answers that the caller may see, with the connections of their flows."""
-        for call in self._calls.values():
-            if _sees(caller, call.wire.caller.tenant):
+    async def running(self, caller: Caller) -> AsyncIterator[dict[str, Any]]:
+        """The running answers that the caller may see, with the connections of their flows. Other
+        streams go on meanwhile: an answer may end while those before it are read."""
+        for place, call in enumerate(list(self._calls.values()), 1):
+            if place % PER_TURN == 0:
+                await asyncio.sleep(0)
+            if self._calls.get(call.id) is call and _sees(caller, call.wire.caller.tenant):
                 connections = [*_connections(call.answer.accounts)]
                 yield {**self._running(call), "connections": connections}
 

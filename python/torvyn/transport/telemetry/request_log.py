@@ -36,15 +36,17 @@ class RequestLog:
         method: str,
         route: str,
         status: int,
-        duration_s: float,
+        duration_s: float | None,
         status_name: str | None = None,
         *,
         request_id: str,
-        trace_id: str,
+        trace_id: str | None,
         peer: str | None,
         summary: Mapping[str, Any] = _NO_SUMMARY,
+        stream_id: str | None = None,
     ) -> None:
-        """`summary` is that of the answer, if a service answered."""
+        """`summary` is that of the answer, if a service answered. What is refused on a channel has
+        no duration, and a `stream_id` if its client gave one."""
         if not logger.isEnabledFor(logging.INFO):
             return
         fields: dict[str, Any] = {
@@ -54,11 +56,15 @@ class RequestLog:
             "method": method,
             "path": route,
             "status": status,
-            "duration_ms": round(duration_s * 1000, 3),
+            "duration_ms": None if duration_s is None else round(duration_s * 1000, 3),
             "peer": peer,
+            "stream_id": stream_id,
             **_about(summary),
         }
-        _write([method, route, str(status_name or status), f"{duration_s * 1000:.1f} ms"], fields)
+        words = [method, route, str(status_name or status)]
+        if duration_s is not None:
+            words.append(f"{duration_s * 1000:.1f} ms")
+        _write(words, fields)
 
 
 def log_stream(summary: Mapping[str, Any], trace_id: str) -> None:
@@ -89,6 +95,8 @@ def _details(fields: Mapping[str, Any]) -> list[str]:
         reasons = dict.fromkeys(one["reason"] for one in fields["finish"])
         sides = {one.get("side") for one in fields["finish"]} - {None}
         words.append(f"finish={','.join(reasons)}" + "".join(f"({side})" for side in sorted(sides)))
+    if fields.get("stream_id") is not None:
+        words.append(f"stream={fields['stream_id']!a}")
     if fields.get("error"):
         words.append(f"error={fields['error']}")
     return [*words, f"peer={fields['peer'] or '-'}", fields["request_id"]]

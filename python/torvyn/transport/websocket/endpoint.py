@@ -92,7 +92,7 @@ class WebSocketEndpoint:
         header = socket.exchange.headers.get("traceparent")
         new_trace = partial(traceparent.begin, header, self._sample_rate)
         channel = SocketChannel(socket, PROTOCOL if socket.offers(PROTOCOL) else None)
-        multiplexer = Multiplexer(self._dispatcher, channel, new_trace)
+        multiplexer = Multiplexer(self._dispatcher, self._request_log, channel, new_trace)
         reader = MessageReader(multiplexer, socket)
 
         async def close() -> None:
