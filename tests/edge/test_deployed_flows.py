@@ -158,6 +158,7 @@ def test_a_flow_that_fails_later_has_all_started_again(gateway: Gateway, tmp_pat
 
     gateway.wait_for_version("2.0.0")
 
+    assert "[torvyn] Flow 'main' drained." in gateway.run.log()
     assert gateway.run.process_of_flow() != process
 
 
