@@ -44,6 +44,18 @@ to = "sink"
 """
 
 
+SECOND_NODE = """
+[flow.main.nodes.copy]
+component = "deliver"
+config = {{ path = "{}", version = "copy" }}
+
+[[flow.main.edges]]
+from = "readings"
+to = "copy"
+carrier = "disk"
+"""
+
+
 class Gateway:
     """A deployment with the flows `main` and `history`, each with its own output."""
 
@@ -53,9 +65,9 @@ class Gateway:
         self.deployment = Deployment(folder / "gateway")
         self.main, self.history = folder / "main.txt", folder / "history.txt"
 
-    def add(self, version: str, *, priority: str = "normal", third: str = "", **parts: Any) -> int:
+    def add(self, version: str, *, priority: str = "normal", more: str = "", **parts: Any) -> int:
         history = HISTORY.format(path=self.history, version=version, priority=priority)
-        return add(self.deployment, version, self.main, extra=history + third, **parts)
+        return add(self.deployment, version, self.main, extra=history + more, **parts)
 
     def start(self, **settings: Any) -> Iterator[None]:
         self.add("1.0.0")
@@ -127,6 +139,19 @@ def test_a_rollback_brings_all_flows_back(gateway: Gateway) -> None:
     assert gateway.run.exchange()["replaced"] == 2
 
 
+def test_a_new_graph_of_one_flow_runs_in_the_process_of_all(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    process = gateway.run.process_of_flow()
+
+    found = gateway.update("2.0.0", more=SECOND_NODE.format(tmp_path / "copy.txt"))
+
+    assert found["way"] == "graph"
+    assert "flow `main`: node `copy` was added" in found["graph"]
+    assert sorted(found["changes"]) == ["history.uplink", "main.uplink"]
+    assert gateway.run.process_of_flow() == process
+
+
 def test_what_one_flow_cannot_take_over_gives_all_a_new_process(gateway: Gateway) -> None:
     process = gateway.run.process_of_flow()
 
@@ -163,23 +188,23 @@ def test_a_flow_that_fails_later_has_all_started_again(gateway: Gateway, tmp_pat
 
 
 def test_a_flow_that_a_generation_adds_runs_if_all_are_to(whole_gateway: Gateway) -> None:
-    found = whole_gateway.update("2.0.0", third=THIRD)
+    found = whole_gateway.update("2.0.0", more=THIRD)
 
     assert (found["way"], found["reason"]) == ("process", "flow `third` was added")
     assert "Flow 'third' completed." in whole_gateway.run.log()
 
 
 def test_a_flow_that_has_ended_runs_again_with_the_next_generation(whole_gateway: Gateway) -> None:
-    whole_gateway.update("2.0.0", third=THIRD)
+    whole_gateway.update("2.0.0", more=THIRD)
 
-    found = whole_gateway.update("3.0.0", third=THIRD)
+    found = whole_gateway.update("3.0.0", more=THIRD)
 
     assert "flow `third` has ended" in found["reason"]
     assert whole_gateway.run.log().count("Flow 'third' completed.") == 2
 
 
 def test_a_flow_that_a_generation_adds_does_not_run_if_others_are_named(gateway: Gateway) -> None:
-    found = gateway.update("2.0.0", third=THIRD)
+    found = gateway.update("2.0.0", more=THIRD)
 
     assert found["way"] == "swap"
     assert "Flow 'third'" not in gateway.run.log()
