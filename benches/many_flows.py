@@ -69,7 +69,7 @@ def _live(name: str, count: int) -> dict[str, Any]:
 def _live_table(report: Report, live: dict[str, dict[str, Any]]) -> None:
     names = [f"{name}, {figures['flows']:,} live" for name, figures in live.items()]
     table = Table(("per flow, in bytes", *names, "target"), title="Live flows")
-    largest = max(figures["state_bytes_max"] for figures in live.values())
+    judged = ("state_bytes_max", "allocated_bytes")
     rows = {
         "nodes": "nodes",
         "reactor state, largest": "state_bytes_max",
@@ -79,7 +79,8 @@ def _live_table(report: Report, live: dict[str, dict[str, Any]]) -> None:
         "resident memory, all in all": "rss_bytes_per_flow",
     }
     for title, key in rows.items():
-        target = verdict(largest, STATE_TARGET_BYTES) if key == "state_bytes_max" else ""
+        largest = max(figures[key] for figures in live.values())
+        target = verdict(largest, STATE_TARGET_BYTES) if key in judged else ""
         table.rows.append([title, *(f"{figures[key]:,.0f}" for figures in live.values()), target])
     took = [f"{each['start_s'] / each['flows'] * 1e6:,.0f}" for each in live.values()]
     table.rows.append(["time to build, start and wait, us", *took, ""])

@@ -33,7 +33,9 @@ the build.
 {total} promises: {proven} are proven by tests. For {not_run}, something could not be run here.
 {different} differ from their document on purpose.{pending}
 
-`make test TESTS="--no-rust -m promise"` runs them; a few need what `make test-deps` installs.
+`make test TESTS="--no-rust -m promise"` runs them, with a sample of what is slow by nature. Some
+are proven only in full, such as `tokens.rust-port`: `make test-all` with the same `TESTS` runs all
+of them. A few need what `make test-deps` installs.
 """
 
 

@@ -1,8 +1,8 @@
 """The law of mistakes: a manifest with one wrong line gets the same answer from every command.
 
 Each example and each template of `torvyn init`, with every line deleted, doubled, misspelt,
-emptied or retyped, goes through `check`, `link`, `run` up to its start, and `serve --check`. A
-seeded sample runs always, all of them with `--full`.
+emptied or retyped, goes through `check`, `link`, `run --check` and `serve --check`. A seeded
+sample runs always, all of them with `--full`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,10 @@ from manifest_mutants import Mutant, mutants_of
 from scale import sample
 
 from torvyn.cli import app
-from torvyn.cli.commands import run as run_command
-from torvyn.cli.foreground_run import Outcome
 from torvyn.cli.templates.project_files import LANGUAGES, files_of
 from torvyn.cli.templates.project_template import TEMPLATES
-from torvyn.contract.enums import FlowState
 from torvyn.manifest import Manifest, parse_leniently
 from torvyn.manifest.problems import Problems
-from torvyn.reactor.statistics import Statistics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MANIFESTS = sorted(path.parent for path in EXAMPLES.glob("**/Torvyn.toml"))
@@ -79,7 +75,7 @@ def answers(manifest: Manifest) -> dict[str, Answer]:
     found = {"check": answer("check"), "serve": answer("serve", "--check")}
     for name in manifest.flows or ("main",):
         found[f"link {name}"] = answer("link", f"flow.{name}")
-        found[f"run {name}"] = answer("run", f"flow.{name}")
+        found[f"run {name}"] = answer("run", f"flow.{name}", "--check")
     return found
 
 
@@ -151,16 +147,14 @@ def chosen(mutants: list[Mutant], seed: str) -> list[Mutant]:
 
 
 @pytest.fixture
-def no_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`torvyn run` ends where it would start the flow."""
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None that Torvyn reads as settings."""
     for name in [name for name in os.environ if name.startswith("TORVYN_")]:
         monkeypatch.delenv(name)
-    ended = Outcome("completed", Statistics("main", FlowState.COMPLETED, 0.0, 0, {}, ()))
-    monkeypatch.setattr(run_command, "run_flows", lambda screen, requests: [ended])
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.usefixtures("no_start")
+@pytest.mark.usefixtures("no_variables")
 @pytest.mark.parametrize(("write", "name"), PROJECTS)
 def test_one_wrong_line_gets_the_same_answer_from_every_command(
     write: Callable[[Path, str], None],
@@ -217,7 +211,7 @@ def test_a_mistake_in_a_new_project_gets_a_hint(
     assert (got.code, hint in got.text) == (2, True), got.text
 
 
-@pytest.mark.usefixtures("no_start")
+@pytest.mark.usefixtures("no_variables")
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [

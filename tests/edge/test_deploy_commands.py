@@ -11,8 +11,24 @@ import pytest
 from versioned_gateway import pack
 
 from torvyn.cli import app
+from torvyn.cli.deployment.generation_arguments import generation_command, problem_of
+from torvyn.edge.generations import Deployment
+from torvyn.edge.generations.settings import DeploymentSettings
+from torvyn.errors import DeployError
 
 Deploy = Callable[..., Any]
+
+SECOND = """
+[flow.second.nodes.readings]
+component = "parts"
+
+[flow.second.nodes.sink]
+component = "null"
+
+[[flow.second.edges]]
+from = "readings"
+to = "sink"
+"""
 
 
 @pytest.fixture
@@ -54,6 +70,82 @@ def test_a_generation_is_activated_and_rolled_back(deploy: Deploy, dist: Path) -
     # Nothing has run yet, so no generation is known to be good.
     assert problem["code"] == "edge.no-fallback"
     assert deploy("activate", "gateway", 1)["current"] == 1
+
+
+@pytest.fixture
+def two_flows(tmp_path: Path) -> str:
+    """A layout whose project has the flows `main` and `second`."""
+    pack(tmp_path / "two", "1.0.0", tmp_path / "delivered.txt", extra=SECOND)
+    return f"oci:{tmp_path / 'two'}:1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--flow", "second"], ["flow.second"]),
+        (["--flow", "main", "--flow", "second"], ["flow.main", "flow.second"]),
+        (["--all"], ["--all"]),
+    ],
+)
+def test_a_deployment_runs_the_flows_that_were_named(
+    deploy: Deploy, two_flows: str, tmp_path: Path, options: list[str], words: list[str]
+) -> None:
+    deploy("add", "gateway", two_flows, "--flow", "main")
+    deploy("add", "gateway", two_flows, *options)
+    # What was named is kept.
+    deploy("add", "gateway", two_flows)
+
+    deployment = Deployment(tmp_path / "root/gateway")
+    settings, record = DeploymentSettings.read(deployment.settings_file), deployment.record(3)
+    command = generation_command(deployment, settings, record)
+    assert command[3 : command.index("--manifest")] == ["run", *words]
+    assert problem_of(deployment, settings, record) is None
+
+
+def test_an_update_is_checked_with_all_its_flows(
+    deploy: Deploy, tmp_path: Path, two_flows: str
+) -> None:
+    broken = SECOND.replace("parts", "sensor")
+    pack(tmp_path / "dist", "2.0.0", tmp_path / "delivered.txt", extra=broken)
+    deploy("add", "gateway", f"oci:{tmp_path / 'dist'}:2.0.0", "--all")
+
+    deployment = Deployment(tmp_path / "root/gateway")
+    settings, record = DeploymentSettings.read(deployment.settings_file), deployment.record(1)
+    assert problem_of(deployment, settings, record) == "unknown component `sensor`"
+
+
+def test_flows_that_contradict_each_other_are_refused(deploy: Deploy, two_flows: str) -> None:
+    both = deploy("add", "gateway", two_flows, "--flow", "main", "--all", code=2)
+    twice = deploy("add", "gateway", two_flows, "--flow", "main", "--flow", "main", code=2)
+
+    messages = [each["problems"][0]["message"] for each in (both, twice)]
+    assert messages == [
+        "`--all` runs every flow, and you named `main` too",
+        "you named flow `main` twice",
+    ]
+
+
+@pytest.mark.parametrize(("flow", "flows"), [("main", ("main",)), (None, ())])
+def test_settings_of_an_earlier_version_name_one_flow(
+    tmp_path: Path, flow: str | None, flows: tuple[str, ...]
+) -> None:
+    file = tmp_path / "deployment.json"
+    file.write_text(json.dumps({"schema": 1, "command": "run", "flow": flow}))
+
+    settings = DeploymentSettings.read(file)
+    settings.write(file)
+
+    assert (settings.flows, settings.is_all) == (flows, False)
+    assert DeploymentSettings.read(file) == settings
+
+
+@pytest.mark.parametrize("wrong", [{"flows": "main"}, {"flows": ["main"], "is_all": True}])
+def test_settings_with_wrong_flows_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    file = tmp_path / "deployment.json"
+    file.write_text(json.dumps({"schema": 1, **wrong}))
+
+    with pytest.raises(DeployError, match="`flows`"):
+        DeploymentSettings.read(file)
 
 
 def test_generations_that_are_not_needed_are_removed(deploy: Deploy, dist: Path) -> None:
@@ -98,3 +190,24 @@ def test_a_deployment_is_installed_as_a_service(
     assert f"-m torvyn deploy run gateway --root {tmp_path / 'root'}" in unit
     assert f"WorkingDirectory={tmp_path / 'root/gateway/data'}" in unit
     assert "STATE_DIR" not in unit
+
+
+def test_a_service_of_several_flows_has_time_to_stop_the_longest(
+    deploy: Deploy, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def stop_s(*nodes: str) -> int:
+        """Of a deployment whose second flow has these nodes as well."""
+        more = "".join(
+            f"[flow.second.nodes.{name}]\ncomponent = 'null'\n"
+            f"[[flow.second.edges]]\nfrom = 'readings'\nto = '{name}'\n"
+            for name in nodes
+        )
+        name = f"gateway{len(nodes)}"
+        pack(tmp_path / name, "1.0.0", tmp_path / "delivered.txt", extra=SECOND + more)
+        deploy("add", name, f"oci:{tmp_path / name}:1.0.0", "--all")
+        words = ["service", "install", "--deployment", name, "--root", str(tmp_path / "root")]
+        assert app.run([*words, "--print"]) == 0
+        unit = capfd.readouterr().out
+        return int(unit.partition("TimeoutStopSec=")[2].split()[0])
+
+    assert stop_s("a", "b") > stop_s()

@@ -7,11 +7,16 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from collecting import collecting
 
 from torvyn.cli import app
+from torvyn.cli.deployment.companions import make_report
+from torvyn.edge.generations import Deployment
+from torvyn.edge.generations.settings import DeploymentSettings
 from torvyn.edge.reporting import Heartbeat, Report
 from torvyn.edge.reporting.collector import Collector, fetch_reports, stored_reports
 from torvyn.edge.reporting.report import MAX_BYTES
@@ -57,6 +62,19 @@ def test_a_heartbeat_reports_at_the_start_when_something_changes_and_at_the_end(
 
     assert len(sent) == 3
     assert list(stored_reports(collector.folder)) == [REPORT]
+
+
+def test_a_report_of_several_flows_has_their_sums_and_the_worst_health(tmp_path: Path) -> None:
+    def status(state: str, produced: int) -> dict[str, Any]:
+        statistics = {"produced": produced, "emitted": produced, "errors": 1}
+        return {"health": {"state": state}, "statistics": statistics}
+
+    statuses = [status("moving", 5), status("waiting", 7), status("idle", 0)]
+    run = SimpleNamespace(running=None, last_problem="", statuses=lambda: statuses)
+
+    report = make_report(Deployment(tmp_path), DeploymentSettings(), run, None)  # type: ignore[arg-type]
+
+    assert (report.produced, report.errors, report.health) == (12, 3, "waiting")
 
 
 def test_only_the_newest_report_of_a_device_is_kept(collector: Collector) -> None:

@@ -81,6 +81,7 @@ class Readings(torvyn.Source):
 
 class Deliver(torvyn.Sink):
     def init(self, config):
+        {open}
         self.version = config["version"]
         self.file = open(config["path"], "a", buffering=1)
 
@@ -96,6 +97,7 @@ def pack(
     output: Path,
     *,
     init: str = "pass",
+    open: str = "pass",
     push: str = "pass",
     restore: str = "pass",
     pace_s: float = 0.005,
@@ -105,7 +107,7 @@ def pack(
 ) -> tuple[Layout, Descriptor]:
     """The layout in the folder, with this version of the gateway."""
     manifest = MANIFEST.format(version=version, output=output, on_error=on_error) + extra
-    parts = PARTS.format(init=init, push=push, restore=restore, pace_s=pace_s)
+    parts = PARTS.format(init=init, open=open, push=push, restore=restore, pace_s=pace_s)
     files = {"Torvyn.toml": manifest, "parts/component.py": parts, **(files or {})}
     layout = Layout.create(folder)
     layers = tuple(

@@ -82,9 +82,9 @@ class GatewayProject:
         assert [reading["seq"] for reading in readings] == list(range(len(readings)))
         return [reading["score"] for reading in readings]
 
-    def copies_of_the_flow(self, count: int) -> list[str]:
+    def copies_of_the_flow(self, count: int, name: str = "Torvyn.toml") -> list[str]:
         """Adds copies of the flow `main` to the manifest, each with a disk edge; their names."""
-        manifest = self.folder / "Torvyn.toml"
+        manifest = self.folder / name
         text = manifest.read_text()
         main = text[text.index("[flow.main]") : text.index("[flow.scores]")]
         names = [f"gateway-{number}" for number in range(count)]

@@ -34,8 +34,13 @@ def broker(tmp_path: Path) -> Iterator[NatsServer]:
 
 
 @pytest.fixture
-def servers(tmp_path: Path, broker: NatsServer) -> Iterator[list[tuple[Any, str]]]:
-    folder = shutil.copytree(EXAMPLE, tmp_path / "project")
+def folder(tmp_path: Path) -> Path:
+    """A copy of the example."""
+    return Path(shutil.copytree(EXAMPLE, tmp_path / "project", symlinks=True))
+
+
+@pytest.fixture
+def servers(folder: Path, broker: NatsServer) -> Iterator[list[tuple[Any, str]]]:
     command = [sys.executable, "-m", "torvyn", "serve", "--port", "0", "--format", "json"]
     environ = {**os.environ, "NATS_URL": broker.url}
     started = [
@@ -50,9 +55,9 @@ def servers(tmp_path: Path, broker: NatsServer) -> Iterator[list[tuple[Any, str]
 
 
 def test_the_client_reads_every_word_once_when_a_server_is_killed(
-    servers: list[tuple[Any, str]],
+    folder: Path, servers: list[tuple[Any, str]]
 ) -> None:
-    command = [sys.executable, str(EXAMPLE / "client.py"), *(url for _, url in servers)]
+    command = [sys.executable, str(folder / "client.py"), *(url for _, url in servers)]
     # Unbuffered: `communicate` does not see what a buffer holds.
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
     client = subprocess.Popen(command, **pipes)

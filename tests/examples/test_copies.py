@@ -1,5 +1,5 @@
-"""Every example can be copied: it needs nothing outside of its folder. `test_examples` and
-`test_sandboxed_examples` run copies."""
+"""Every example can be copied: it needs nothing outside of its folder. The tests that run examples
+run copies."""
 
 from __future__ import annotations
 

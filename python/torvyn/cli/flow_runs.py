@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torvyn.cli.screen import Screen
+    from torvyn.cli.supervision.control_socket import Command
     from torvyn.cli.supervision.exchanger import LinkProject
     from torvyn.cli.supervision.reloader import Reloader
     from torvyn.cli.supervision.supervisor import Supervisor
@@ -50,14 +51,15 @@ class RunRequest:
     is_fresh: bool = False
     link: Callable[[], Plan] | None = None
     """Links the flow anew, for `torvyn reload`."""
-    exchange: Exchange | None = None
-    """The folder of the project, and how to link another one in its place, for `torvyn deploy`."""
 
 
-def run_flows(screen: Screen, requests: Sequence[RunRequest]) -> list[Outcome]:
+def run_flows(
+    screen: Screen, requests: Sequence[RunRequest], exchange: Exchange | None = None
+) -> list[Outcome]:
     """Runs the flows to their ends, and prints the `[torvyn]` lines before and after them. The
     error of a flow that is alone is left to the caller; those of several are shown when they
-    happen."""
+    happen. `exchange`: the folder of the project, and how to link another one in its place, for
+    `torvyn deploy`."""
     from torvyn.cli.supervision.supervisor import make_supervisor
 
     plans = [request.plan for request in requests]
@@ -74,8 +76,18 @@ def run_flows(screen: Screen, requests: Sequence[RunRequest]) -> list[Outcome]:
                 runs[0].number = None
             for run in runs:
                 show_start(run.screen, run.flow.plan)
-            foreground.run([run.begin() for run in runs])
+            commands = {} if exchange is None else _exchange_command(runs, *exchange)
+            foreground.run([run.begin(commands) for run in runs])
         return [run.finish() for run in runs]
+
+
+def _exchange_command(
+    runs: Sequence[_FlowRun], project: Path, link: LinkProject
+) -> dict[str, Command]:
+    from torvyn.cli.supervision.exchanger import Exchanger
+
+    reloaders = {run.flow.name: run.reloader for run in runs if run.reloader is not None}
+    return {"exchange": Exchanger(reloaders, project, link).exchange}
 
 
 def _screens(screen: Screen, plans: Sequence[Plan]) -> list[Screen]:
@@ -123,8 +135,7 @@ class _FlowRun:
             self.flow.limit(request.limit)
         self._foreground = foreground
         self._supervisor = supervisor
-        self._reloader = None if request.link is None else NewReloader(self.flow, request.link)
-        self._exchange = request.exchange
+        self.reloader = None if request.link is None else NewReloader(self.flow, request.link)
         self._sockets = ExitStack()
         self._version = ExitStack()
         self._closing: threading.Thread | None = None
@@ -132,21 +143,17 @@ class _FlowRun:
 
     # Its versions
 
-    def begin(self) -> ForegroundRun:
-        """The run of the first version."""
-        if self._reloader is not None:
-            self._open_control(self._reloader)
+    def begin(self, commands: Mapping[str, Command]) -> ForegroundRun:
+        """The run of the first version. `commands`: what its socket answers for the process."""
+        if self.reloader is not None:
+            self._open_control(self.reloader, commands)
         return self._begin_version()
 
-    def _open_control(self, reloader: Reloader) -> None:
+    def _open_control(self, reloader: Reloader, commands: Mapping[str, Command]) -> None:
         from torvyn.cli.supervision.control_socket import ControlSocket
 
-        commands = {"difference": reloader.difference, "reload": reloader.reload}
-        if self._exchange is not None:
-            from torvyn.cli.supervision.exchanger import Exchanger
-
-            commands["exchange"] = Exchanger(reloader, *self._exchange).exchange
-        self._sockets.enter_context(ControlSocket(commands, self.number))
+        own = {"difference": reloader.difference, "reload": reloader.reload}
+        self._sockets.enter_context(ControlSocket({**own, **commands}, self.number))
 
     def _begin_version(self) -> ForegroundRun:
         from torvyn.cli.supervision.status_socket import StatusSocket
@@ -167,7 +174,7 @@ class _FlowRun:
         """A version has ended. Returns the run of the next one."""
         outcome = self._outcome_of(run)
         self._telemetry.ended(outcome.statistics, outcome.state, outcome.error)
-        plan = None if self._reloader is None else self._reloader.take_successor()
+        plan = None if self.reloader is None else self.reloader.take_successor()
         if plan is None or outcome.state in ("interrupted", "terminated"):
             self._end(outcome)
             return None
@@ -186,11 +193,11 @@ class _FlowRun:
     def _follow(self, plan: Plan) -> ForegroundRun:
         from torvyn.reactor import Flow as NewFlow
 
-        assert self._reloader is not None
+        assert self.reloader is not None
         if self._supervisor is not None:
             self._supervisor.ended(self.flow)
         self.flow = NewFlow.from_plan(plan)
-        self._reloader.follow(self.flow)
+        self.reloader.follow(self.flow)
         _log(self.screen, "flow.restarted", f"running flow `{plan.name}` again", flow=plan.name)
         return self._begin_version()
 
@@ -213,7 +220,7 @@ class _FlowRun:
             self._supervisor.ended(self.flow)
             if outcome.state == "failed" and self._foreground.drain():
                 logger.error(
-                    "flow `%s` failed: the others are drained, so that systemd starts all again",
+                    "flow `%s` failed: the others are drained, so that all start again",
                     self.flow.name,
                     extra={"event": "process.draining", "flow": self.flow.name},
                 )

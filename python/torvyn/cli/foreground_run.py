@@ -48,7 +48,8 @@ class Outcome:
     """The end of a flow."""
 
     state: str
-    """completed, failed, interrupted, terminated or unread (standard output was closed)."""
+    """completed, failed, interrupted, terminated, drained (because of another flow; its state is
+    saved) or unread (standard output was closed)."""
     statistics: Statistics
     error: BaseException | None = None
     shown_code: int | None = None
@@ -58,7 +59,8 @@ class Outcome:
     def exit_code(self) -> int:
         if self.shown_code is not None:
             return self.shown_code
-        code = {"completed": 0, "unread": 0, "interrupted": 130, "terminated": 143}.get(self.state)
+        codes = {"completed": 0, "drained": 0, "unread": 0, "interrupted": 130, "terminated": 143}
+        code = codes.get(self.state)
         return getattr(self.error, "exit_code", 1) if code is None else code
 
 
@@ -191,7 +193,7 @@ class ForegroundRun:
         self._line_prefix = prefix or ""
         self._on_start = on_start
         self._error: BaseException | None = None
-        self._has_given_up = False
+        self._has_given_up = self._is_draining = False
         self._is_done = self._is_left_behind = False
         self._thread = threading.Thread(target=self._run, name="torvyn-flow", daemon=True)
 
@@ -240,6 +242,7 @@ class ForegroundRun:
         native = None if self.flow._execution is None else self.flow._execution.native
         is_draining = is_first and native is not None and not native.is_over
         grace_s = GRACE_S
+        self._is_draining |= is_draining
         if is_draining:
             self.flow.drain()
             grace_s += self.flow.plan.runtime.drain_timeout_s
@@ -279,7 +282,7 @@ class ForegroundRun:
         elif error is not None:
             state = "unread" if output_was_closed(error) else "failed"
         elif self.flow.state != "completed":
-            state = "failed"
+            state = "drained" if self._is_draining else "failed"
         return Outcome(state, self.flow.statistics, error)
 
 

@@ -189,7 +189,7 @@ class Target:
             hint = "name the flow once, as `flow.NAME` or with `--flow NAME`"
             raise UsageError("cli.bad-usage", message, hint=hint)
         names = [flow_name] if flow_name is not None and not names else names
-        _check_names(names, is_all)
+        check_names(names, is_all)
         return cls(
             manifest_path(manifest),
             tuple(names),
@@ -219,7 +219,7 @@ class Target:
         return self.manifest.parent if self.artifact is None else Path(self.artifact)
 
     def moved(self, project: Path, is_trusted: bool) -> Target:
-        """The same flow of the project in another folder."""
+        """The same flows of the project in another folder."""
         if self.artifact is None:
             return replace(self, manifest=manifest_path(str(project)))
         return replace(self, artifact=str(project), is_trusted=is_trusted)
@@ -282,7 +282,7 @@ def show_plans(screen: Screen, plans: Sequence[Plan]) -> Sequence[Plan]:
     return plans
 
 
-def _check_names(names: Sequence[str], is_all: bool | None) -> None:
+def check_names(names: Sequence[str], is_all: bool | None) -> None:
     """Refuses names that contradict each other."""
     if is_all and names:
         message = f"`--all` runs every flow, and you named `{names[0]}` too"

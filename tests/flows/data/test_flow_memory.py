@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from benches.allocator import environment, missing
 from scale import sample
 
 import torvyn
+from torvyn.link.plan import ComponentRef
 from torvyn.testing import CountingSource, StallingSink, idle, run_flow
 
 ROOT = Path(__file__).parents[3]
@@ -46,6 +48,20 @@ def test_a_further_node_takes_500_bytes_at_most() -> None:
     for before, after in pairwise(counts):
         assert sizes[after] - sizes[before] <= (after - before) * NODE_BYTES
     assert sizes[4] < STATE_BYTES
+
+
+@pytest.mark.promise("edge.reactor-state")
+def test_the_token_streaming_example_takes_less_than_4_kb() -> None:
+    plan = torvyn.load(ROOT / "examples" / "token-streaming" / "Torvyn.toml").plan("main")
+    *others, sink = plan.nodes
+    stalling = ComponentRef("object", "sink", "", instance=StallingSink(after=1))
+    nodes = (*others, replace(sink, component=stalling))
+
+    # It waits in the second sentence, after the filter has dropped a token.
+    ran = run_flow(torvyn.reactor.Flow.from_plan(replace(plan, nodes=nodes)), until=idle)
+
+    assert (len(nodes), ran.statistics.filtered) == (4, 1)
+    assert ran.flow.memory()["state_bytes"] < STATE_BYTES
 
 
 def test_what_a_flow_counts_later_does_not_add_to_its_state() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from torvyn.engine import Scripted, Service
 from torvyn.errors import Unavailable
 from torvyn.transport import Application, ServerSettings, app
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "fastapi-embed" / "main.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "fastapi-embed"
 PROMPT_BODY = {"prompt": "Hi"}
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
 
@@ -74,8 +75,10 @@ def served(engine: Any, **settings: Any) -> Application:
     return app({"chat": Service("chat", engine)}, ServerSettings(heartbeat_s=0.05, **settings))
 
 
-def example() -> Any:
-    spec = importlib.util.spec_from_file_location("embedding_example", EXAMPLE)
+def example(folder: Path) -> Any:
+    """The program, from a copy of its folder."""
+    copy = shutil.copytree(EXAMPLE, folder / EXAMPLE.name, symlinks=True)
+    spec = importlib.util.spec_from_file_location("embedding_example", copy / "main.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -92,8 +95,8 @@ def asking(url: str, path: str = "/ai/v1/streams") -> Iterator[Any]:
         yield answer
 
 
-def test_the_example_answers_openais_client_and_keeps_its_own_routes() -> None:
-    with hosted(example().program) as host:
+def test_the_example_answers_openais_client_and_keeps_its_own_routes(tmp_path: Path) -> None:
+    with hosted(example(tmp_path).program) as host:
         home = httpx.get(host.url).json()
         base_url = host.url + home["openai"]
         with openai.OpenAI(base_url=base_url, api_key="-", max_retries=0) as client:

@@ -30,7 +30,6 @@ from torvyn.cli.target import (
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from torvyn.cli.flow_runs import Exchange
     from torvyn.cli.foreground_run import Outcome
     from torvyn.link.plan import Plan
 
@@ -95,11 +94,13 @@ def segment_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--stats", is_flag=True, help="Print statistics of nodes, edges and copies at the end."
 )
+@click.option("--check", is_flag=True, help="Link the flows, then exit.")
 @segment_options
 def command(
     screen: Screen,
     fresh: bool,
     stats: bool,
+    check: bool,
     segments: tuple[str, ...],
     replica: int,
     run_name: str,
@@ -131,17 +132,21 @@ def command(
     if target.is_of_several:
         _check_several({"--input": ends["input"], "--output": ends["output"], **given})
     if on is not None:
-        _check_alone(segments=segments, limit=limit, run_name=run_name)
+        _check_alone(segments=segments, limit=limit, run_name=run_name, is_check=check)
         return _run_on(screen, on, target, ends, is_fresh=fresh, has_statistics=stats)
     ends |= {"segments": segments, "replica": replica, "run": run_name}
     plans = show_plans(screen, target.plans(screen, **ends))
     screen.warn(memory_warnings(plans))
+    names = [plan.name for plan in plans]
+    if check:
+        return _say_checked(screen, names)
     is_supervised = wait_for_start(max(map(stop_limit_s, plans)))
     requests = [
-        RunRequest(plan, limit, fresh, *_relinks(target, ends, plan, plans, is_supervised))
+        RunRequest(plan, limit, fresh, partial(target.only(plan.name, names).plan, **ends))
         for plan in plans
     ]
-    outcomes = run_flows(screen, requests)
+    exchange = (target.project, lambda *place: target.moved(*place).plans(**ends))
+    outcomes = run_flows(screen, requests, exchange if is_supervised else None)
     if stats:
         _show_statistics(screen, plans, outcomes, is_list=target.is_of_several)
     if len(outcomes) == 1:
@@ -149,13 +154,12 @@ def command(
     return max(outcome.exit_code for outcome in outcomes)
 
 
-def _relinks(
-    target: Target, ends: Ends, plan: Plan, plans: Sequence[Plan], is_supervised: bool
-) -> tuple[Callable[[], Plan], Exchange | None]:
-    """How the flow is linked anew, and how in another folder if `torvyn deploy run` may ask."""
-    target = target.only(plan.name, [each.name for each in plans])
-    exchange = (target.project, lambda *place: target.moved(*place).plan(**ends))
-    return partial(target.plan, **ends), exchange if is_supervised else None
+def _say_checked(screen: Screen, flows: Sequence[str]) -> int:
+    if screen.is_json:
+        screen.document({"flows": flows})
+    else:
+        screen.info(f"[torvyn] {', '.join(f'`{name}`' for name in flows)} can be run.")
+    return 0
 
 
 def _raise_failure(screen: Screen, outcome: Outcome) -> None:
@@ -188,13 +192,21 @@ def _run_on(
     return outcome.exit_code
 
 
-def _check_alone(*, segments: tuple[str, ...], limit: int | None, run_name: str) -> None:
+def _check_alone(
+    *, segments: tuple[str, ...], limit: int | None, run_name: str, is_check: bool
+) -> None:
     """Refuses options that have no meaning, or another one, on a cluster."""
-    given = {"--segment": segments, "--run": run_name, "--limit": limit is not None}
+    given = {
+        "--segment": segments,
+        "--run": run_name,
+        "--limit": limit is not None,
+        "--check": is_check,
+    }
     hints = {
         "--segment": "a cluster runs all segments; leave one of the two options out",
         "--run": "the command names the run itself",
         "--limit": "limit the source by its own config",
+        "--check": "`torvyn link --on` shows what the cluster would run",
     }
     for option, is_given in given.items():
         if is_given:

@@ -7,14 +7,17 @@ import platform
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment
     from torvyn.edge.generations.settings import DeploymentSettings
     from torvyn.edge.reporting import Report
     from torvyn.edge.running import DeploymentRun
+    from torvyn.edge.running.trial import Statuses
     from torvyn.edge.update.follow_loop import FollowLoop
+
+_WORST_FIRST: Final = ("stalled", "silent", "waiting", "moving", "idle")
 
 
 @contextmanager
@@ -54,10 +57,12 @@ def make_report(
     from torvyn.edge.channel import fields
     from torvyn.edge.reporting import Report
 
-    state, record, status = deployment.state(), run.running, run.status() or {}
-    statistics = _table(status, "statistics")
-    unknown = "stopped" if record is None else "unknown"
-    counts = {key: int(statistics.get(key, 0)) for key in ("produced", "emitted", "errors")}
+    state, record, statuses = deployment.state(), run.running, run.statuses()
+    found = [_table(status, "statistics") for status in statuses]
+    counts = {
+        key: sum(int(statistics.get(key, 0)) for statistics in found)
+        for key in ("produced", "emitted", "errors")
+    }
     return Report(
         device=settings.device or platform.node() or "unnamed",
         deployment=deployment.name,
@@ -67,12 +72,18 @@ def make_report(
         project="" if record is None else record.title,
         version=None if record is None else record.version,
         seen_version=state.seen_version,
-        health=str(_table(status, "health").get("state", unknown)),
+        health=_health(statuses) or ("stopped" if record is None else "unknown"),
         is_on_trial=record is not None and state.trying == record.number,
         stale_s=_stale_s(state.channel),
         last_error=(run.last_problem or (loop.last_problem if loop else ""))[:1000],
         **counts,
     )
+
+
+def _health(statuses: Statuses) -> str | None:
+    """That of the flow that needs attention most."""
+    found = {_table(status, "health").get("state") for status in statuses}
+    return next((state for state in _WORST_FIRST if state in found), None)
 
 
 def _stale_s(channel: Mapping[str, Any]) -> float:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torvyn.link import ProjectLinker
 
 _EXCHANGE_S: Final = 15.0
-"""For the process around the flow, after the flow has ended."""
+"""For the process around the flows, after the last of them has ended."""
 
 
 def plan_deployment(
@@ -33,11 +33,11 @@ def plan_deployment(
     if settings.command == "serve":
         from torvyn.transport.services import served_plans
 
-        plan = next(iter(served_plans(linker).values()))
+        plans = tuple(served_plans(linker).values())
         stop_s = linker.settings["serve.shutdown_grace"]
     else:
-        plan = linker.plan(settings.flow)
-        stop_s = stop_limit_s(plan)
+        plans = linker.plans_of(None if settings.is_all else settings.flows)
+        stop_s = max(map(stop_limit_s, plans))
     command = [sys.executable, "-m", "torvyn", "deploy", "run", deployment.name]
     command += ["--root", str(deployment.folder.parent), "--format", "json"]
     fields = unit_fields(options, is_system)
@@ -56,7 +56,7 @@ def plan_deployment(
         systemd_version=systemctl.version(),
         **fields,
     )
-    return Installation(unit, (plan,), linker.manifest.variables)
+    return Installation(unit, plans, linker.manifest.variables)
 
 
 def _linker(deployment: Deployment, number: int) -> tuple[ProjectLinker, DeploymentSettings]:

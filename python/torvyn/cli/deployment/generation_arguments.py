@@ -28,11 +28,10 @@ def generation_command(
     from torvyn.artifact.prepare import is_unpacked
 
     project = deployment.project(record.number)
-    is_served = settings.command == "serve"
-    command = "link" if is_check and not is_served else settings.command
-    words = [sys.executable, "-m", "torvyn", command]
-    words += [f"flow.{settings.flow}"] if settings.flow and not is_served else []
-    words += ["--check"] if is_check and is_served else []
+    words = [sys.executable, "-m", "torvyn", settings.command]
+    if settings.command == "run":
+        words += ["--all"] if settings.is_all else [f"flow.{name}" for name in settings.flows]
+    words += ["--check"] if is_check else []
     words += ["--artifact" if is_unpacked(project) else "--manifest", str(project)]
     words += ["--trusted"] if record.is_trusted else []
     for option, pairs in (("--config", settings.config), ("--set", settings.settings)):
@@ -44,8 +43,8 @@ def generation_command(
 def problem_of(
     deployment: Deployment, settings: DeploymentSettings, record: GenerationRecord
 ) -> str | None:
-    """Why the flow cannot be linked; None if it can. In a process of its own: components run code
-    when they are loaded."""
+    """Why its flows cannot be linked; None if they can. In a process of its own: components run
+    code when they are loaded."""
     try:
         done = subprocess.run(
             generation_command(deployment, settings, record, is_check=True),

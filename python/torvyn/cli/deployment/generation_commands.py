@@ -10,6 +10,7 @@ from torvyn.cli.artifacts.access import insecure_option
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.deployment.options import existing, name_argument, root_folder, root_option
 from torvyn.cli.screen import Screen
+from torvyn.cli.target import check_names
 
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment, DeploymentState, GenerationRecord
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 @name_argument
 @click.argument("artifact", metavar="ARTIFACT")
 @click.option("--activate", "is_activated", is_flag=True, help="Make it current at once.")
-@click.option("--flow", metavar="NAME", help="The flow to run, if the project has several.")
+@click.option(
+    "--flow",
+    "flows",
+    multiple=True,
+    metavar="NAME",
+    help="A flow to run, if the project has several. Repeatable: they run in one process.",
+)
+@click.option("--all", "is_all", is_flag=True, help="Run all flows of the project.")
 @click.option("--serve", "is_served", is_flag=True, help="Serve its flows, as `torvyn serve` does.")
 @insecure_option
 @root_option
@@ -28,7 +36,8 @@ def add(
     name: str,
     artifact: str,
     is_activated: bool,
-    flow: str | None,
+    flows: tuple[str, ...],
+    is_all: bool,
     is_served: bool,
     insecure: bool,
     root: str | None,
@@ -37,7 +46,8 @@ def add(
 
     ARTIFACT is a folder that `torvyn pack` wrote, `oci:FOLDER:TAG`, or `oci://HOST/NAME:TAG`. Its
     digests are verified, and its signatures by the policy of this machine. The first generation of
-    a deployment becomes current; later ones wait for `activate`.
+    a deployment becomes current; later ones wait for `activate`. What to run is kept for later
+    generations, until `--flow` or `--all` is given again.
     """
     from dataclasses import replace
 
@@ -45,13 +55,16 @@ def add(
     from torvyn.edge.generations import open_deployment
     from torvyn.edge.generations.settings import DeploymentSettings
 
+    check_names(flows, is_all)
     deployment = open_deployment(root_folder(root), name)
     record, warnings = add_artifact(deployment, artifact, is_insecure=insecure)
     screen.warn(warnings)
-    if flow is not None or is_served:
+    if flows or is_all or is_served:
         settings = DeploymentSettings.read(deployment.settings_file)
         command = "serve" if is_served else settings.command
-        settings = replace(settings, command=command, flow=flow or settings.flow)
+        settings = replace(settings, command=command)
+        if flows or is_all:
+            settings = replace(settings, flows=flows, is_all=is_all)
         settings.write(deployment.settings_file)
     state = deployment.activate(record.number) if is_activated else deployment.state()
     if screen.is_json:

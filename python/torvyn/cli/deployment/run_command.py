@@ -42,9 +42,13 @@ def run(
     there. The log says which way was taken, and why. A generation that does not start, crashes
     twice or becomes unhealthy is given up, and the fallback comes back. A deployment that follows a
     channel looks for new versions meanwhile.
+
+    Several flows share a generation and a process. If one fails, the others drain, and all of them
+    start again.
     """
     from torvyn.cli.deployment.companions import companions
     from torvyn.cli.deployment.generation_arguments import generation_command
+    from torvyn.cli.supervision.running_flows import statuses_of
     from torvyn.edge.generations.settings import DeploymentSettings
     from torvyn.edge.running import DeploymentRun, RunOptions
     from torvyn.observe.logs import show_logs
@@ -56,7 +60,7 @@ def run(
         health_s = duration_s("--health-period", health_period)
     options = RunOptions(
         command=lambda record: generation_command(deployment, settings, record, screen.format),
-        ask=_ask if settings.command == "run" else _ask_server,
+        ask=statuses_of if settings.command == "run" else _ask_server,
         exchange=_exchange if (exchange or settings.exchange) == "auto" else None,
         health_s=health_s,
         is_lasting=settings.follow is not None,
@@ -76,18 +80,11 @@ def _exchange(pid: int, request: Mapping[str, Any]) -> Mapping[str, Any]:
     return send(control_socket_of(pid), "exchange", **request)
 
 
-def _ask_server(pid: int) -> Mapping[str, Any] | None:
+def _ask_server(pid: int) -> list[Mapping[str, Any]]:
     from torvyn.cli.supervision.control_socket import request as send
     from torvyn.cli.supervision.running_flows import control_socket_of
 
     try:
-        return send(control_socket_of(pid), "status")
+        return [send(control_socket_of(pid), "status")]
     except (OSError, ValueError):
-        return None
-
-
-def _ask(pid: int) -> Mapping[str, Any] | None:
-    from torvyn.cli.supervision.running_flows import ask
-    from torvyn.cli.supervision.unix_server import own_folder
-
-    return ask(own_folder() / f"{pid}.sock")
+        return []

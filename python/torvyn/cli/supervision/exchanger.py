@@ -1,11 +1,13 @@
-"""Brings the flow of a deployment to another generation, in the process that runs it.
+"""Brings the flows of a deployment to another generation, in the process that runs them.
 
-`torvyn deploy run` asks for it, and exchanges the process if this is refused.
+`torvyn deploy run` asks for it, and exchanges the process if this is refused. Several flows are of
+one generation: none changes before it is known that all of them can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,19 +18,21 @@ from torvyn.edge.running.project_change import (
     other_wheels,
     without_folders,
 )
+from torvyn.errors import TorvynError
 from torvyn.reactor.swap.plan_difference import PlanDifference, compare
 
 if TYPE_CHECKING:
     from torvyn.cli.supervision.reloader import Reloader
     from torvyn.link.plan import Plan
 
-LinkProject = Callable[[Path, bool], "Plan"]
-"""Links the flow of the project in a folder; whether its precompiled code is trusted."""
+LinkProject = Callable[[Path, bool], Sequence["Plan"]]
+"""Links the flows of the project in a folder; whether its precompiled code is trusted."""
 
 
 class Exchanger:
-    def __init__(self, reloader: Reloader, project: Path, link: LinkProject) -> None:
-        self._reloader = reloader
+    def __init__(self, reloaders: Mapping[str, Reloader], project: Path, link: LinkProject) -> None:
+        """`reloaders`: those of all flows of the process, by name."""
+        self._reloaders = reloaders
         self._project = project
         self._link = link
         self._folders = [project]
@@ -37,47 +41,96 @@ class Exchanger:
         """`project`: the folder of the new generation; `trial_s`: how long its components are on
         trial. The answer has `refused`, with the reason, if the process must be exchanged."""
         project, is_trusted = Path(request["project"]).resolve(), bool(request.get("is_trusted"))
-        with self._reloader.lock:
+        with ExitStack() as stack:
+            for reloader in self._reloaders.values():
+                stack.enter_context(reloader.lock)
             change = ProjectChange(self._project, project)
             if change.wheels:
                 return {"refused": other_wheels(change.wheels)}
-            link = partial(self._link, project, is_trusted)
-            plan = link()
+            plans = self._link(project, is_trusted)
+            if reason := self._other_flows(plans):
+                return {"refused": reason}
             self._folders = [*(each for each in self._folders if each != project), project]
-            difference = self._compare(plan, change)
-            if reason := self._refusal(plan, difference, change.shared(plan)):
-                return {"refused": reason, **_shown(difference)}
-            answer = self._reloader.apply(difference, plan, trial_s=float(request["trial_s"]))
-            if errors := answer.get("errors"):
-                first = errors[0]
-                return {"refused": first["message"], "code": first["code"], **_shown(difference)}
-            self._project, self._reloader.link = project, link
-            self._folders = folders_in_use(self._reloader.running_plan, self._folders)
-            return {**_shown(difference), **self._done(difference, answer)}
+            differences = {plan.name: self._compare(plan, change) for plan in plans}
+            if reason := self._refusal(plans, differences, change.shared(*plans)):
+                return {"refused": reason}
+            answer = self._apply(plans, differences, float(request["trial_s"]))
+            if "refused" not in answer:
+                self._adopt(project, is_trusted)
+            return {**self._shown(differences), **answer, "folders": list(map(str, self._folders))}
+
+    def _other_flows(self, plans: Sequence[Plan]) -> str | None:
+        """Why these are not the flows that run."""
+        for name in sorted({plan.name for plan in plans} ^ {*self._reloaders}):
+            return f"flow `{name}` was {'removed' if name in self._reloaders else 'added'}"
+        for name, reloader in self._reloaders.items():
+            if reloader.has_ended:
+                return f"flow `{name}` has ended, and only a new process runs it again"
+        return None
 
     def _compare(self, plan: Plan, change: ProjectChange) -> PlanDifference:
-        running = self._reloader.running_plan
+        running = self._reloaders[plan.name].running_plan
         place_free = partial(without_folders, folders=self._folders)
         return compare(running, plan, change.content(plan), place_free)
 
-    def _refusal(self, plan: Plan, difference: PlanDifference, shared: list[str]) -> str | None:
+    def _refusal(
+        self,
+        plans: Sequence[Plan],
+        differences: Mapping[str, PlanDifference],
+        shared: list[str],
+    ) -> str | None:
         if shared:
             return f"`{shared[0]}` has changed, and any node may use it"
-        if difference.later:
-            return f"`{difference.later[0]}` has changed, which only a new start applies"
-        if not plan.secrets <= self._reloader.running_plan.secrets:
-            return "it has other secrets, which the log of this process would show"
+        for plan in plans:
+            difference = differences[plan.name]
+            if difference.later:
+                return f"`{difference.later[0]}` has changed, which only a new start applies"
+            if not plan.secrets <= self._reloaders[plan.name].running_plan.secrets:
+                return "it has other secrets, which the log of this process would show"
+            difference.refuse_graph(plan.name)
+            refusals = () if difference.graph else (each.refusal for each in difference.nodes)
+            if refusal := next((each for each in refusals if each is not None), None):
+                return refusal.message
         return None
 
-    def _done(self, difference: PlanDifference, answer: dict[str, Any]) -> dict[str, Any]:
-        pauses_ms = [each["pause_ms"] for each in (*answer["swaps"], answer) if "pause_ms" in each]
-        pause_ms = answer.get("restarted_ms", max(pauses_ms, default=0.0))
-        folders = [str(folder) for folder in self._folders]
-        way = "graph" if difference.graph else "swap"
-        return {"way": way, "pause_ms": pause_ms, "folders": folders}
+    def _apply(
+        self, plans: Sequence[Plan], differences: Mapping[str, PlanDifference], trial_s: float
+    ) -> dict[str, Any]:
+        pauses_ms = [0.0]
+        for number, plan in enumerate(plans):
+            reloader = self._reloaders[plan.name]
+            try:
+                answer = reloader.apply(differences[plan.name], plan, trial_s=trial_s)
+                errors = answer.get("errors")
+            except TorvynError as error:
+                errors = [each.to_dict() for each in error.diagnostics]
+            if errors:
+                first, is_mixed = errors[0], number > 0
+                return {"refused": first["message"], "code": first["code"], "is_mixed": is_mixed}
+            swaps = [each["pause_ms"] for each in (*answer["swaps"], answer) if "pause_ms" in each]
+            pauses_ms.append(answer.get("restarted_ms", max(swaps, default=0.0)))
+        is_graph = any(difference.graph for difference in differences.values())
+        return {"way": "graph" if is_graph else "swap", "pause_ms": max(pauses_ms)}
 
+    def _adopt(self, project: Path, is_trusted: bool) -> None:
+        """The new generation runs."""
+        self._project = project
+        for name, reloader in self._reloaders.items():
+            reloader.link = partial(self._link_one, name, project, is_trusted)
+        running = [reloader.running_plan for reloader in self._reloaders.values()]
+        used = [each for plan in running for each in folders_in_use(plan, self._folders)]
+        self._folders = [each for each in self._folders if each in used]
 
-def _shown(difference: PlanDifference) -> dict[str, Any]:
-    """What has changed, for people."""
-    nodes = {change.node.name: list(change.parts) for change in difference.nodes}
-    return {"changes": nodes, "graph": list(difference.graph)}
+    def _link_one(self, name: str, project: Path, is_trusted: bool) -> Plan:
+        return next(plan for plan in self._link(project, is_trusted) if plan.name == name)
+
+    def _shown(self, differences: Mapping[str, PlanDifference]) -> dict[str, Any]:
+        """What has changed, for people."""
+        changes, graph = {}, []
+        for flow, difference in differences.items():
+            is_alone = len(differences) == 1
+            for change in difference.nodes:
+                name = change.node.name if is_alone else f"{flow}.{change.node.name}"
+                changes[name] = list(change.parts)
+            graph += [line if is_alone else f"flow `{flow}`: {line}" for line in difference.graph]
+        return {"changes": changes, "graph": graph}

@@ -80,6 +80,11 @@ class Reloader:
     def running_plan(self) -> Plan:
         return self._flow.running_plan
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether no version of the flow runs; with the lock held."""
+        return self._flow.state in (FlowState.COMPLETED, FlowState.CANCELLED, FlowState.FAILED)
+
     def apply(
         self, difference: PlanDifference, plan: Plan, **options: Unpack[SwapKeywords]
     ) -> dict[str, Any]:

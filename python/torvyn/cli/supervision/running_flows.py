@@ -53,13 +53,22 @@ def ask(path: Path) -> dict[str, Any] | None:
     return document if is_known else None
 
 
+def statuses_of(pid: int) -> list[dict[str, Any]]:
+    """The documents of the flows of a process."""
+    return [document for path in _of(pid, _sockets()) if (document := ask(path)) is not None]
+
+
 def control_socket_of(pid: int) -> Path:
-    """Where the process takes requests."""
-    paths = (path.with_suffix(f".{ENDING}") for path in _sockets() if path.stem == str(pid))
-    return next(paths, own_folder() / f"{pid}.{ENDING}")
+    """Where the process takes requests, or one of its flows does."""
+    return next(_of(pid, _sockets(ENDING)), own_folder() / f"{pid}.{ENDING}")
 
 
-def _sockets() -> Iterator[Path]:
+def _of(pid: int, paths: Iterator[Path]) -> Iterator[Path]:
+    """Those of a process; several flows of one have numbers."""
+    return (path for path in paths if path.stem.partition("-")[0] == str(pid))
+
+
+def _sockets(ending: str = "sock") -> Iterator[Path]:
     """Of this user, and of the services that systemd runs."""
     roots = [Path(os.environ.get("XDG_RUNTIME_DIR") or "/run"), Path("/run")]
     folders = {own_folder(), temporary_folder()}
@@ -68,4 +77,4 @@ def _sockets() -> Iterator[Path]:
             folders.update((root / "torvyn", *root.glob("torvyn-*")))
     for folder in sorted(folders):
         with suppress(OSError):
-            yield from sorted(folder.glob("*.sock"))
+            yield from sorted(folder.glob(f"*.{ending}"))

@@ -37,8 +37,10 @@ class Following:
 class DeploymentSettings:
     command: str = "run"
     """`run`: a flow runs. `serve`: the flows of the project answer requests."""
-    flow: str | None = None
-    """None if the project has only one."""
+    flows: tuple[str, ...] = ()
+    """Those that run in one process. Without a name, the only one of the project."""
+    is_all: bool = False
+    """Whether all flows of the project run, also those that a later generation adds."""
     config: Mapping[str, str] = field(default_factory=dict)
     """Overrides of options, as `--config` of `torvyn run` takes them."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -73,6 +75,9 @@ class DeploymentSettings:
         if not isinstance(value, dict) or value.pop("schema") != 1:
             raise ValueError("it was written by another version of torvyn")
         follow = value.pop("follow", None)
+        value["flows"] = _flows(value)
+        if value["flows"] and value.get("is_all"):
+            raise ValueError("`flows` names flows, and `is_all` means all of them")
         known = {field.name for field in fields(self)}
         if unknown := set(value) - known:
             raise ValueError(f"it has the unknown keys {', '.join(sorted(unknown))}")
@@ -86,3 +91,12 @@ class DeploymentSettings:
     def write(self, path: Path) -> None:
         text = json.dumps({"schema": 1, **asdict(self)}, indent=2) + "\n"
         Disk().write(path, text.encode())
+
+
+def _flows(value: dict[str, Any]) -> tuple[str, ...]:
+    """Before a deployment could run several, it had `flow`: a name or None."""
+    flow = value.pop("flow", None)
+    names = value.get("flows", [] if flow is None else [flow])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("`flows` is not a list of names")
+    return tuple(names)

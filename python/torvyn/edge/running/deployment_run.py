@@ -10,9 +10,9 @@ import logging
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from torvyn.concurrency.signals import SignalWaiter
 from torvyn.edge.generations import Deployment, GenerationRecord
@@ -24,7 +24,7 @@ from torvyn.edge.running.process_swap import ProcessSwap
 from torvyn.edge.running.processes import Processes, feed_watchdog
 from torvyn.edge.running.run_options import RunOptions
 from torvyn.edge.running.run_records import RunRecords
-from torvyn.edge.running.trial import ErrorCount, Trial
+from torvyn.edge.running.trial import Statuses, Trial
 from torvyn.machine.systemd_notify import notify
 
 logger = logging.getLogger("torvyn.edge")
@@ -52,11 +52,11 @@ class DeploymentRun:
         self._options: Final = options
         self._process: GenerationProcess | None = None
         self._trial: Trial | None = None
-        self._before = ErrorCount()
+        self._before: Statuses = ()
         self._delay_s = 0.0
         self._signals = SignalWaiter(limit=2)
         self._processes: Processes
-        self._is_announced = self._is_last_try = False
+        self._is_announced = self._is_last_try = self._is_mixed = False
         self._exit_code: int | None = None
 
     # From any thread
@@ -67,19 +67,20 @@ class DeploymentRun:
 
     @property
     def running(self) -> GenerationRecord | None:
-        """The generation whose flow runs."""
+        """The generation whose flows run."""
         process = self._process
         return process.record if process is not None and process.is_ready else None
 
-    def status(self) -> Mapping[str, Any] | None:
-        """The status of the running flow."""
+    def statuses(self) -> Statuses:
+        """Those of the running flows."""
         process = self._process
-        return None if process is None else self._options.ask(process.pid)
+        return () if process is None else self._options.ask(process.pid)
 
     # The loop
 
     def run(self) -> int:
-        """Runs until a signal, or until the flow has ended by itself; returns the exit code."""
+        """Runs until a signal, or until all flows have ended by themselves. Returns the exit
+        code."""
         with (
             # The generation of a run that was killed may still save its state.
             held_lock(
@@ -147,6 +148,8 @@ class DeploymentRun:
             self._end(new)
         elif (new := new or self._prepared(record)) is not None:
             self._replace(old, new, reason)
+        elif self._is_mixed:
+            self._fail(old, "some of its flows are of another generation")
 
     def _swap(self, old: GenerationProcess, record: GenerationRecord) -> str | None:
         """Brings the process that runs to another generation; returns why that is not possible."""
@@ -155,17 +158,19 @@ class DeploymentRun:
         swap.begin(self.wake)
         while not swap.is_done:
             self._pause(_TICK_S)
-        self._is_last_try = swap.has_failed
+        self._is_last_try, self._is_mixed = swap.has_failed, swap.is_mixed
         if swap.report is None:
             return swap.refusal
         self._records.exchanged(swap.report)
-        self._before = ErrorCount.of(before)
-        # A new graph counts from zero.
-        self._observe_from_now(old, None if swap.report.way is Way.GRAPH else before)
+        first = self._before = before
+        if swap.report.way is Way.GRAPH:
+            # A new graph counts from zero.
+            first = [{**status, "statistics": {}} for status in before]
+        self._observe_from_now(old, first)
         return None
 
     def _replace(self, old: GenerationProcess, new: GenerationProcess, reason: str) -> None:
-        self._before = ErrorCount.of(self._options.ask(old.pid))
+        self._before = self._options.ask(old.pid)
         began_s = time.monotonic()
         if not new.can_overlap:
             self._end(old)
@@ -183,7 +188,7 @@ class DeploymentRun:
             self._process = old
 
     def _begin(self, process: GenerationProcess) -> bool:
-        """Starts the flow of a prepared process; whether it runs."""
+        """Starts the flows of a prepared process; whether they run."""
         self._process = process
         process.start()
         if not self._processes.wait(process, "is_ready", self._options.start_s):
@@ -197,9 +202,7 @@ class DeploymentRun:
             self._is_announced = notify("READY=1")
         return True
 
-    def _observe_from_now(
-        self, process: GenerationProcess, first: Mapping[str, Any] | None = None
-    ) -> None:
+    def _observe_from_now(self, process: GenerationProcess, first: Statuses = ()) -> None:
         self._trial = None
         if self._deployment.state().trying == process.record.number:
             now_s = time.monotonic()
@@ -221,7 +224,7 @@ class DeploymentRun:
 
     def _reject(self, process: GenerationProcess, problem: str) -> None:
         """The generation fails its trial. If its fallback has run in the same process, that one
-        takes the flow over while it runs; a flow that stands still cannot do that."""
+        takes the flows over while they run; one that stands still cannot do that."""
         assert self._trial is not None
         fallback = self._deployment.state().previous
         if fallback not in process.generations or self._trial.is_standing_still:

@@ -27,7 +27,7 @@ class ExchangeReport:
     reason: str = ""
     """Why the process was exchanged."""
     changes: Mapping[str, list[str]] = field(default_factory=dict)
-    """What has changed, by node."""
+    """What has changed, by node; FLOW.NODE if the process runs several flows."""
     graph: tuple[str, ...] = ()
     """Nodes and edges that were added, removed or changed, in words."""
     pause_ms: float = 0.0
@@ -36,7 +36,7 @@ class ExchangeReport:
 
     @classmethod
     def of_answer(cls, generation: int, replaced: int, answer: Mapping[str, Any]) -> ExchangeReport:
-        """From the answer of the process that runs the flow."""
+        """From the answer of the process that runs the flows."""
         return cls(
             generation,
             replaced,

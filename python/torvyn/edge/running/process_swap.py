@@ -1,4 +1,4 @@
-"""Has the process that runs a flow bring it to another generation.
+"""Has the process that runs a generation bring its flows to another one.
 
 It answers when it has swapped the components, or says why it cannot; that takes a while, so a
 thread waits for it. Generations whose files it uses are locked, so that nobody removes them.
@@ -31,6 +31,8 @@ class ProcessSwap:
         """Why there is no report."""
         self.has_failed = False
         """Whether a new component could not start: in a process of its own it has a second try."""
+        self.is_mixed = False
+        """Whether some flows were exchanged before another could not be."""
         self._deployment: Final = deployment
         self._options: Final = options
         self._process: Final = process
@@ -55,6 +57,7 @@ class ProcessSwap:
             answer = ask(self._process.pid, request)
             errors = answer.get("errors") or ()
             self.refusal = errors[0]["message"] if errors else answer.get("refused", "")
+            self.is_mixed = bool(answer.get("is_mixed"))
             self.has_failed = str(answer.get("code", "")).startswith("reactor.init-")
             if not self.refusal:
                 self._adopt(answer, held)

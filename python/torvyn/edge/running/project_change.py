@@ -46,9 +46,10 @@ class ProjectChange:
         found = {node.name: tuple(self._parts(node)) for node in plan.nodes}
         return {name: parts for name, parts in found.items() if parts}
 
-    def shared(self, plan: Plan) -> list[str]:
-        """Changed files that belong to no node."""
-        places = [place for node in plan.nodes for place in (*self._code(node), *self._named(node))]
+    def shared(self, *plans: Plan) -> list[str]:
+        """Changed files that belong to no node of these plans."""
+        nodes = [node for plan in plans for node in plan.nodes]
+        places = [place for node in nodes for place in (*self._code(node), *self._named(node))]
         return [path for path in self._files if not _is_in(path, places)]
 
     def _parts(self, node: NodePlan) -> Iterator[str]:

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from torvyn.edge.generations import GenerationRecord
+from torvyn.edge.running.trial import Statuses
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     command: Callable[[GenerationRecord], list[str]]
     """The command line of the process of a generation."""
-    ask: Callable[[int], Mapping[str, Any] | None]
-    """The status of the flow in a process."""
+    ask: Callable[[int], Statuses]
+    """The statuses of the flows in a process, those that do not answer left out."""
     exchange: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
-    """Asks a process to bring its flow to another generation; returns its answer, or raises
+    """Asks a process to bring its flows to another generation; returns its answer, or raises
     `OSError` or `ValueError`. None: the process is always exchanged."""
     health_s: float = 60.0
     stall_s: float = 60.0

@@ -1,17 +1,21 @@
 """Is a new generation healthy? The rules, without I/O.
 
-It must stay up for the whole period, and its flow must move or have an idle source. A network that
-is away is no reason to go back: the old generation would not bring it back. Errors count if there
-are clearly more of them than before.
+It must stay up for the whole period, and each of its flows must move or have an idle source. A
+network that is away is no reason to go back: the old generation would not bring it back. Errors
+count if a flow has clearly more of them than before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_UNHEALTHY: Final = ("stalled", "silent")
+Status = Mapping[str, Any]
+Statuses = Sequence[Status]
+"""Of the flows of a process."""
+
+UNHEALTHY: Final = ("stalled", "silent")
 _FEW_ERRORS: Final = 5
 _MORE_THAN_BEFORE: Final = 2.0
 _TOLERATED_SHARE: Final = 0.01
@@ -25,9 +29,8 @@ class ErrorCount:
     errors: int = 0
 
     @classmethod
-    def of(cls, status: Mapping[str, Any] | None) -> ErrorCount:
-        """From the status of a flow."""
-        nodes = _table(_table(status or {}, "statistics"), "nodes").values()
+    def of(cls, status: Status) -> ErrorCount:
+        nodes = _table(_table(status, "statistics"), "nodes").values()
         received = sum(_count(node, "received") for node in nodes)
         return cls(received, sum(_count(node, "errors") for node in nodes))
 
@@ -49,42 +52,50 @@ class Trial:
     """One period of observation."""
 
     def __init__(
-        self,
-        period_s: float,
-        began_s: float,
-        before: ErrorCount,
-        first: Mapping[str, Any] | None = None,
+        self, period_s: float, began_s: float, before: Statuses, first: Statuses = ()
     ) -> None:
-        """`before`: the errors of the old generation. `first`: the status at the beginning, if the
-        same process goes on counting."""
+        """`before`: of the old generation. `first`: at the beginning, if the same process goes on
+        counting."""
         self.is_standing_still = False
         """Whether the last check found a flow that does not move."""
         self._ends_s: Final = began_s + period_s
-        self._before: Final = before
-        self._first: Final = ErrorCount.of(first)
-        self._returned: Final = _table(first or {}, "returned")
+        self._before: Final = _by_flow(before)
+        self._first: Final = _by_flow(first)
 
-    def problem(self, status: Mapping[str, Any] | None, is_writable: bool) -> str | None:
+    def problem(self, statuses: Statuses, is_writable: bool) -> str | None:
         """Why the generation fails its trial; None if it does not, as far as is known."""
         if not is_writable:
             return "its data folder cannot be written to"
-        health = _table(status or {}, "health")
-        self.is_standing_still = health.get("state") in _UNHEALTHY
-        if self.is_standing_still:
-            return f"its flow is {health['state']}: {health.get('reason', '')}"
-        returned = _table(status or {}, "returned")
-        if returned and returned != self._returned:
+        states = [_table(status, "health").get("state") for status in statuses]
+        self.is_standing_still = any(state in UNHEALTHY for state in states)
+        for name, status in _by_flow(statuses).items():
+            if (problem := self._problem_of(name, status)) is not None:
+                return f"flow `{name}`: {problem}" if name else problem
+        return None
+
+    def _problem_of(self, name: str, status: Status) -> str | None:
+        before, first = self._before.get(name, {}), self._first.get(name, {})
+        health, returned = _table(status, "health"), _table(status, "returned")
+        if health.get("state") in UNHEALTHY:
+            return f"it is {health['state']}: {health.get('reason', '')}"
+        if returned and returned != _table(first, "returned"):
             return f"node `{returned.get('node')}` failed: {returned.get('error')}"
-        count = ErrorCount.of(status).since(self._first)
-        if count.is_worse_than(self._before):
+        # Flow by flow: a busy one must not hide that all calls of another fail.
+        count, earlier = ErrorCount.of(status).since(ErrorCount.of(first)), ErrorCount.of(before)
+        if count.is_worse_than(earlier):
             return (
                 f"{count.errors} of {count.received} calls failed; "
-                f"before, {self._before.errors} of {self._before.received} did"
+                f"before, {earlier.errors} of {earlier.received} did"
             )
         return None
 
     def is_over(self, now_s: float) -> bool:
         return now_s >= self._ends_s
+
+
+def _by_flow(statuses: Statuses) -> dict[str, Status]:
+    """A server has one status, without a name."""
+    return {str(status.get("flow", "")): status for status in statuses}
 
 
 def _table(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
