@@ -29,6 +29,13 @@ def test_the_plot_shows_every_entry_with_its_figure() -> None:
     assert texts[-4:] == ["ours", "0.12 us", "slow", "7.5 us"]
 
 
+def test_the_recording_is_of_what_a_newcomer_runs() -> None:
+    recording = (ROOT / "docs" / "pictures" / "demo.svg").read_text()
+
+    assert "$ make demo" in recording
+    assert "Building the native core: done" in recording
+
+
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
 def test_a_picture_is_valid_and_has_both_schemes(path: Path) -> None:
     text = path.read_text()

@@ -113,7 +113,8 @@ def test_a_stream_that_is_cancelled_ends_alone() -> None:
 
 def test_a_socket_that_is_closed_stops_the_engine() -> None:
     with playing([text("word "), PAUSE] * 1_000_000) as server:
-        with speaking(server.url) as client:
+        # It does not read on, so it would not hear the server's answer to its close.
+        with speaking(server.url, close_timeout=0.1) as client:
             endless(server, client)
         wait_for(lambda: not server.application.running.calls)
 
