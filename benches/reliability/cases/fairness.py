@@ -18,33 +18,36 @@ from benches.fair_streams import (
 from benches.reliability.case import Case, Measurement
 
 Figure = Callable[[Pace], float]
+SERVERS = {"": "Torvyn", "-gateway": "Torvyn as a gateway"}
 
 
 @functools.cache
-def _rounds(beside: str, rounds: int) -> list[Pace]:
-    return [one_round("Torvyn", beside) for _ in range(rounds)]
+def _rounds(server: str, beside: str, rounds: int) -> list[Pace]:
+    return [one_round(server, beside) for _ in range(rounds)]
 
 
-def _worst(figure: Figure, beside: str, rounds: int) -> Measurement:
+def _worst(figure: Figure, server: str, beside: str, rounds: int) -> Measurement:
     """Of all rounds."""
-    samples = [figure(each) for each in _rounds(beside, rounds)]
-    return Measurement(max(samples), samples, f"{PACED} streams of {RATE:g} tokens per second")
+    samples = [figure(each) for each in _rounds(server, beside, rounds)]
+    detail = f"{PACED} streams of {RATE:g} tokens per second; {server}"
+    return Measurement(max(samples), samples, detail)
 
 
 FIGURES: dict[str, tuple[float, str, Figure]] = {
-    "lost": (100 * (1 - GOAL_KEPT), "% of the tokens late", lambda pace: 100 * (1 - pace.kept)),
+    "late": (100 * (1 - GOAL_KEPT), "% of the tokens late", lambda pace: 100 * (1 - pace.kept)),
     "gap": (GOAL_GAP_MS, "ms, the worst gap", lambda pace: max(pace.gaps_ms)),
     "health": (GOAL_HEALTH_MS, "ms, p99 of /healthz", lambda pace: pace.health_p99_ms),
 }
 CASES = [
     Case(
-        f"fair.{beside}.{name}",
+        f"fair{kind}.{beside}.{name}",
         "unfair neighbours",
         neighbours.title,
-        limit,
+        round(limit, 3),
         unit,
-        functools.partial(_worst, figure, beside),
+        functools.partial(_worst, figure, server, beside),
     )
+    for kind, server in SERVERS.items()
     for beside, neighbours in NEIGHBOURS.items()
     if beside != "alone"
     for name, (limit, unit, figure) in FIGURES.items()

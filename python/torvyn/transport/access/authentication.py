@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    nullcontext,
+)
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.manifest.schema.tables import PRIORITIES
 from torvyn.transport.access.audit import Audit
@@ -22,6 +27,8 @@ from torvyn.transport.workers.share import WHOLE
 
 if TYPE_CHECKING:
     from torvyn.transport.sessions.servers.key_limits import SharedKeyLimits
+
+_NO_LIMITS: Final = nullcontext()
 
 
 class Authenticator:
@@ -83,9 +90,12 @@ class Authenticator:
             self.audit.refused(rejection.code, caller.key[:8] or None, key=caller.name)
             raise
 
-    @asynccontextmanager
-    async def slot(self, caller: Caller) -> AsyncIterator[None]:
+    def slot(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """As `enter`, also within the limits that several servers share."""
+        return _NO_LIMITS if self._keyring is None else self._limited_slot(caller)
+
+    @asynccontextmanager
+    async def _limited_slot(self, caller: Caller) -> AsyncIterator[None]:
         with self.enter(caller):
             current = self.check(caller)
             if self.shared is None or not current.is_limited:

@@ -5,8 +5,9 @@ Rejections are raised before anything is sent.
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from torvyn.concurrency.turns import turns_here
@@ -29,6 +30,28 @@ if TYPE_CHECKING:
     from torvyn.transport.sessions.servers.owner_link import OwnerLink
     from torvyn.transport.settings import ServerSettings
     from torvyn.transport.wire import Wire
+
+
+class _EnteredWhileThere:
+    """A slot that is waited for no longer than its client."""
+
+    __slots__ = ("_slot", "_wire")
+
+    def __init__(self, wire: Wire, slot: AbstractAsyncContextManager[None]) -> None:
+        self._wire = wire
+        self._slot = slot
+
+    async def __aenter__(self) -> None:
+        async with self._wire.while_waiting():
+            await self._slot.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._slot.__aexit__(kind, error, traceback)
 
 
 class Dispatcher:
@@ -68,19 +91,21 @@ class Dispatcher:
                 session = await self._sessions.start(request, wire.caller, wire.peer)
             await self.running.read(SessionClient(session, wire, self.settings, 1))
             return
-        with self.running.reserve(wire.request_id) as id:
+        id = self.running.reserve(wire.request_id)
+        try:
             # Created before it waits for admission: its clock starts when the request was received.
-            options = {**request.options, "request_id": id}
-            fallback = self.settings.request_fallback
-            answer = service.generate(request.input, fallback=fallback, **options)
-            make = AnswerStream if request.is_streamed else WholeAnswer
-            slot = self._admission.slot(answer.request.priority)
-            async with AsyncExitStack() as held:
-                async with wire.while_waiting():
-                    await held.enter_async_context(self._authenticator.slot(wire.caller))
-                    await held.enter_async_context(slot)
-                call = make(wire, request, name, service, answer, self.settings)
-                await self.running.run(call)
+            answer = service.generate(
+                request.input,
+                fallback=self.settings.request_fallback,
+                **{**request.options, "request_id": id},
+            )
+            of_key = self._authenticator.slot(wire.caller)
+            of_all = self._admission.slot(answer.request.priority)
+            async with _EnteredWhileThere(wire, of_key), _EnteredWhileThere(wire, of_all):
+                make = AnswerStream if request.is_streamed else WholeAnswer
+                await self.running.run(make(wire, request, name, service, answer, self.settings))
+        finally:
+            self.running.release(id)
 
     def require_sessions(self, *, is_new: bool = False) -> None:
         """Raises a rejection if a stream may belong to a process that this one cannot reach."""

@@ -7,8 +7,6 @@ server is idle. It never starts anything by itself.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torvyn.engine.request import new_id
@@ -48,17 +46,16 @@ class RunningCalls:
         call = self.calls.get(id)
         return call if call is not None and call.wire.caller.tenant == caller.tenant else None
 
-    @contextlib.contextmanager
-    def reserve(self, id: str) -> Iterator[str]:
-        """The id for a call, from before its admission to its end: that of its request, or a new
-        one if another call has it, whosever it is."""
+    def reserve(self, id: str) -> str:
+        """The id for a call, from before its admission until it is released: that of its request,
+        or a new one if another call has it, whosever it is."""
         if id in self._ids:
             id = new_id()
         self._ids.add(id)
-        try:
-            yield id
-        finally:
-            self._ids.discard(id)
+        return id
+
+    def release(self, id: str) -> None:
+        self._ids.discard(id)
 
     def check_accepting(self) -> None:
         """Raises a rejection while the server drains."""
