@@ -41,9 +41,10 @@ class Workers:
     def ask(self, path: str, body: Any = None, method: str | None = None) -> tuple[int, str]:
         return ask(self.url + path, body, method)
 
-    def answers(self) -> bool:
+    def answers(self, path: str = "/healthz", status: int = 200) -> bool:
+        """Also False for a connection that a worker closes because it has just begun to shut down."""
         try:
-            return self.ask("/healthz")[0] == 200
+            return self.ask(path)[0] == status
         except OSError:
             return False
 
@@ -137,7 +138,7 @@ def busy_workers(tmp_path: Path) -> Iterator[Workers]:
 
 def test_while_all_of_them_shut_down_they_say_so(busy_workers: Workers) -> None:
     busy_workers.process.send_signal(signal.SIGTERM)
-    wait_for(lambda: all(busy_workers.ask("/readyz")[0] == 503 for _ in range(12)))
+    wait_for(lambda: all(busy_workers.answers("/readyz", 503) for _ in range(12)))
     assert busy_workers.ask("/v1/streams", BODY)[0] == 503
     busy_workers.process.send_signal(signal.SIGTERM)
     assert busy_workers.process.wait(10) == 143
