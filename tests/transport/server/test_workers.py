@@ -42,7 +42,7 @@ class Workers:
         return ask(self.url + path, body, method)
 
     def answers(self, path: str = "/healthz", status: int = 200) -> bool:
-        """Also False for a connection that a worker closes because it has just begun to shut down."""
+        """Also False for a connection that a worker closes, as it begins to shut down."""
         try:
             return self.ask(path)[0] == status
         except OSError:
