@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from torvyn.components.event_time import parse_time_ns, render_time, time_reader
@@ -64,6 +64,7 @@ def test_text_and_numbers_are_exact_in_every_unit(unix_ns, unit, is_named):
     assert read({"at": number}) == in_microseconds
 
 
+@example(1801011200000, "ms")
 @given(st.integers(0, 10**14), st.sampled_from(list(UNITS)))
 def test_digits_with_a_unit_are_never_a_date(number, unit):
     try:
