@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import random
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -285,3 +290,83 @@ def test_every_ending_leaves_the_rest_for_the_next_run(seed: int) -> None:
     disk_flow(AckSource(numbers(total - settled, settled)), last).run()
     delivered += [int(text) for text in last.texts]
     assert set(delivered) == set(range(total))
+
+
+@pytest.fixture
+def disk(state_dir: Path) -> Iterator[Callable[[str], None]]:
+    """A small file system for the stored elements; remounts it with other options."""
+    state_dir.mkdir()
+
+    def mount(options: str) -> bool:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(state_dir)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    if os.geteuid() or not mount("size=8m"):
+        pytest.skip("only root can mount a file system")
+    yield lambda options: mount(f"remount,{options}") or pytest.fail("it cannot be remounted")
+    subprocess.run(["umount", "-l", str(state_dir)], check=True)
+
+
+@pytest.fixture(params=["full", "read-only"])
+def repair(
+    request: pytest.FixtureRequest, disk: Callable[[str], None], state_dir: Path
+) -> Callable[[], None]:
+    """The disk takes nothing, before a flow has ever run on it, until it is repaired."""
+    if request.param == "read-only":
+        disk("ro")
+        return lambda: disk("rw")
+    with (state_dir / "other").open("wb") as other, pytest.raises(OSError, match="space"):
+        other.write(bytes(9 * 1024 * 1024))
+    return (state_dir / "other").unlink
+
+
+def waits_to_start(caplog: pytest.LogCaptureFixture) -> bool:
+    return "waits to start" in caplog.text
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_first_start_waits_for_a_disk_that_takes_nothing(
+    repair: Callable[[], None], caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    source, sink = AckSource(numbers(300)), GatedSink(free=10**9)
+    flow = disk_flow(source, sink)
+    run = (lambda: asyncio.run(flow.run_async())) if is_async else flow.run
+    running = threading.Thread(target=run)
+    running.start()
+    wait_until(lambda: waits_to_start(caplog))
+    assert source.sent == 0
+
+    repair()
+    running.join(20)
+
+    assert (flow.state, sink.texts, source.acknowledged) == ("completed", numbers(300), 300)
+    check_account(flow)
+
+
+def test_a_start_that_waits_for_its_disk_can_be_cancelled(
+    repair: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = disk_flow(AckSource(numbers(3)), GatedSink())
+    with ThreadPoolExecutor() as threads:
+        run = threads.submit(flow.run)
+        wait_until(lambda: waits_to_start(caplog))
+
+        flow.cancel()
+
+        assert isinstance(run.exception(20), StoreUnavailable)
+    assert flow.state == "cancelled"
+
+
+def test_a_start_waits_for_its_disk_no_longer_than_the_deadline(repair: Callable[[], None]) -> None:
+    plan = disk_flow(AckSource(numbers(3)), GatedSink()).plan
+    with pytest.raises(StoreUnavailable) as caught:
+        torvyn.Flow.from_plan(replace(plan, deadline_s=0.1)).run()
+    assert "state_dir" in (caught.value.hint or "")
+
+
+def test_a_folder_that_can_never_work_ends_the_start(state_dir: Path) -> None:
+    state_dir.write_text("a file")
+
+    with pytest.raises(StoreUnavailable) as caught:
+        disk_flow(AckSource(numbers(3)), GatedSink()).run()
+    assert caught.value.code == "durable.disk-failed"

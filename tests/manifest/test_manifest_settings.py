@@ -8,6 +8,7 @@ import pytest
 
 from torvyn import manifest
 from torvyn.errors import ManifestError
+from torvyn.observe.otlp.exporter import MIN_SPOOL_BYTES
 
 HEAD = (
     '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -89,6 +90,22 @@ def test_all_wrong_settings_are_told_in_one_run(tmp_path: Path) -> None:
     assert "did you mean `runtime`?" in hints
     assert "did you mean `TORVYN_RUNTIME__TURN_TIME`?" in hints
     assert "did you mean `runtime.call_timeout`?" in hints
+
+
+@pytest.mark.parametrize("size", ["1B", "64KiB", "1MiB", f"{MIN_SPOOL_BYTES - 1}B"])
+def test_a_spool_without_room_is_an_error_with_its_line(size: str) -> None:
+    text, environ = f'[observability]\nmax_spool = "{size}"\n', {"TORVYN_NOTE": "n"}
+    with pytest.raises(ManifestError, match="it must be at least 2MiB") as caught:
+        manifest.parse(HEAD + text, environ=environ)
+    assert "Torvyn.toml:8:13" in caught.value.render()
+    with pytest.raises(ManifestError, match="at least 2MiB"):
+        manifest.resolve(environ={"TORVYN_OBSERVABILITY__MAX_SPOOL": size})
+
+
+def test_the_smallest_spool_has_room() -> None:
+    settings = manifest.resolve(environ={"TORVYN_OBSERVABILITY__MAX_SPOOL": "2MiB"})
+
+    assert settings["observability.max_spool"] == MIN_SPOOL_BYTES
 
 
 def test_a_variable_that_the_manifest_asks_for_is_no_wrong_setting() -> None:

@@ -8,8 +8,10 @@ between the two. It notices when the wall clock was set.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
 from typing import Any, Final
 
 from torvyn.components.json_fields import MISSING, get_field
@@ -33,6 +35,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_NS: Final = int(datetime.min.replace(tzinfo=UTC).timestamp()) * SECOND_NS
 _LAST_NS: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * SECOND_NS
 _UNITS: Final = {"s": SECOND_NS, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_COMPACT_DATE: Final = re.compile("[0-9]{8}")
+_BELOW_MICROSECONDS: Final = re.compile("[.,][0-9]{6}([0-9]{1,3})")
+_DECIMAL: Final = Context(prec=64, traps=[])
+"""More digits than any time in nanoseconds has; what is too large becomes infinite."""
+_EXACT_S: Final = float(2**33)
+"""Floats below it are less than a microsecond apart."""
 
 TIME_OPTIONS: Final = (
     Option("time", "text", "", "A dotted path to the event time; default: the time of arrival."),
@@ -40,8 +49,8 @@ TIME_OPTIONS: Final = (
         "time_unit",
         "choice",
         "auto",
-        "The unit of a numeric event time, counted from 1970. `auto` detects it by its size. Text "
-        "is read as ISO 8601; without a zone it is UTC.",
+        "The unit of an event time that is a number, or text with one, counted from 1970. `auto` "
+        "detects it by its size. Other text is read as ISO 8601; without a zone it is UTC.",
         choices=("auto", *_UNITS),
     ),
     Option(
@@ -63,33 +72,52 @@ TIME_OPTIONS: Final = (
 def parse_time_ns(value: Any, unit: str = "auto") -> int:
     """Unix nanoseconds from ISO 8601 text or a number; raises `ValueError`."""
     if isinstance(value, str):
-        return _parse_text(value, unit)
+        text = value.strip()
+        return _parse_number(text, unit) if _is_number(text, unit) else _parse_iso(text)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("it is neither a number nor text")
-    factor = _UNITS.get(unit) or _detect(abs(value))
-    # A float of seconds has fewer digits than nanoseconds need; round once, at the end.
-    nanoseconds = value * factor if isinstance(value, int) else round(value * factor)
+    if isinstance(value, int):
+        return _within_years(value * (_UNITS.get(unit) or _detect(value)))
+    # The digits that were written; the float itself has other ones behind them.
+    return _parse_number(float.__repr__(value), unit)
+
+
+def _is_number(text: str, unit: str) -> bool:
+    """With a unit, digits are never a date; without one, eight of them are."""
+    if _NUMBER.fullmatch(text) is None:
+        return False
+    return unit != "auto" or _COMPACT_DATE.fullmatch(text) is None
+
+
+def _parse_number(text: str, unit: str) -> int:
+    number = _DECIMAL.create_decimal(text)
+    if not number.is_finite():
+        raise ValueError("it is not a finite number")
+    factor = _UNITS.get(unit) or _detect(number)
+    return _within_years(_DECIMAL.multiply(number, factor))
+
+
+def _within_years(nanoseconds: int | Decimal) -> int:
     if not _FIRST_NS <= nanoseconds < _LAST_NS:
         raise ValueError("it is not between the years 1 and 9999")
-    return nanoseconds
+    return round(nanoseconds)
 
 
-def _parse_text(text: str, unit: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return parse_time_ns(float(text), unit)
+def _parse_iso(text: str) -> int:
+    moment = datetime.fromisoformat(text)
     since = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * SECOND_NS + since.microseconds * 1_000
+    nanoseconds = (since.days * 86_400 + since.seconds) * SECOND_NS + since.microseconds * 1_000
+    # A datetime has no digits below the microseconds.
+    rest = _BELOW_MICROSECONDS.search(text)
+    return nanoseconds + (int(rest[1].ljust(3, "0")) if rest else 0)
 
 
-def _detect(size: float) -> int:
+def _detect(number: int | Decimal) -> int:
     """Seconds reach 1e11 in the year 5138, and milliseconds were there in 1973."""
-    if size < 1e11:
-        return SECOND_NS
-    if size < 1e14:
-        return 1_000_000
-    return 1_000 if size < 1e17 else 1
+    for unit_ns, limit in ((SECOND_NS, 10**11), (1_000_000, 10**14), (1_000, 10**17)):
+        if -limit < number < limit:
+            return unit_ns
+    return 1
 
 
 def render_time(unix_ns: int) -> str:
@@ -105,8 +133,11 @@ def time_reader(field: str, unit: str) -> Callable[[dict[str, Any]], int]:
 
     def read(record: dict[str, Any]) -> int:
         value = record.get(field, MISSING) if is_plain else get_field(record, field)
-        if takes_seconds and type(value) is float and 0.0 < value < 1e11:
-            return round(value * 1e9)
+        if takes_seconds and type(value) is float and 0.0 < value < _EXACT_S:
+            # Nearly all are whole microseconds, and no two of those are the same float.
+            microseconds = round(value * 1e6)
+            if microseconds / 1e6 == value:
+                return microseconds * 1_000
         if value is MISSING:
             raise InvalidInput(f"the time field `{field}` is missing")
         try:

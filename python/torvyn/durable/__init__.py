@@ -8,6 +8,7 @@ reported as ranges of sequence numbers; it never prevents a start.
 records      what goes into the store and what comes out
 failures     the errors of the store, and what SQLite's errors mean
 store        `DurableStore`: commits, reads, checkpoints, statistics
+start_wait   how long the start of a flow waits for its disk, or its broker
 session      the open database: reconnects after failures, salvages damage
 admission    what a transaction changes, and what the limits make of it
 catalog      the logs that a database has

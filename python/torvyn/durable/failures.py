@@ -30,6 +30,17 @@ _HINTS: Final[dict[Reason, str]] = {
 }
 
 
+_NO_FOLDER: Final = (
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EPERM,
+)
+"""The folder is the wrong one, which does not pass by itself. A disk that is read-only does: Linux
+makes it so after some failures."""
 _START_HINTS: Final[dict[Reason, str]] = {
     "full": "free disk space, or set another folder as `[runtime] state_dir`",
     "io": "check the disk and the permissions of the folder, or set another one as "
@@ -46,9 +57,18 @@ class StoreUnavailable(Unavailable):
         super().__init__(message, code=code or _CODES[reason], hint=hint or _HINTS[reason])
         self.reason: Final = reason
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it makes no sense to try again."""
+        cause = self.__cause__
+        is_misplaced = isinstance(cause, OSError) and cause.errno in _NO_FOLDER
+        return self.reason == "corrupt" or is_misplaced
+
     def at_start(self) -> StoreUnavailable:
-        """The same for a store that cannot be opened: the flow has not begun to try again."""
-        return StoreUnavailable(self.reason, self.message, _START_HINTS.get(self.reason))
+        """The same for a store that cannot be opened: a start may be given up."""
+        error = StoreUnavailable(self.reason, self.message, _START_HINTS.get(self.reason))
+        error.__cause__ = self.__cause__
+        return error
 
 
 STORE_ERRORS: Final = (sqlite3.Error, OSError, UnicodeDecodeError)

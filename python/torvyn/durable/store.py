@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("torvyn.durable")
 
 
+def _give_up(error: StoreUnavailable) -> None:
+    raise error
+
+
 class DurableStore:
     """Open it with `DurableStore.open`; close it, or use `with`."""
 
@@ -69,22 +73,27 @@ class DurableStore:
         *,
         now: Callable[[], float] = time.time,
         uptime: Callable[[], float] = uptime_s,
+        retry: Callable[[StoreUnavailable], None] = _give_up,
     ) -> Self:
         """Opens the store, whatever its files contain.
 
         Raises `StoreUnavailable` if the disk does not work, `durable.in-use` if another process
-        has the store, and `durable.newer-version` if a newer version has written it.
+        has the store, and `durable.newer-version` if a newer version has written it. `retry` is
+        given what the disk does wrong: it waits before the next attempt, or raises.
         """
+        store: Self | None = None
         try:
-            store = cls(Path(path), logs, now, uptime)
-            try:
-                store._session.ready()
-            except BaseException:
+            while True:
+                try:
+                    store = store or cls(Path(path), logs, now, uptime)
+                    store._session.ready()
+                    return store
+                except StoreUnavailable as error:
+                    retry(error.at_start())
+        except BaseException:
+            if store is not None:
                 store.close()
-                raise
-        except StoreUnavailable as error:
-            raise error.at_start() from error.__cause__
-        return store
+            raise
 
     @property
     def epoch(self) -> str:

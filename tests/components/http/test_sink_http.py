@@ -6,13 +6,18 @@ import json
 import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scale import sample
 from scripted_server import ScriptedServer
 
 import torvyn
 from torvyn.components import HttpSink as Http
 from torvyn.components.config import config_text
+from torvyn.components.http.batch_body import BodyEncoder
 from torvyn.contract import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable
+from torvyn.protocol.retry_after import LONGEST_PAUSE_S
 from torvyn.testing import CollectingSink
 
 
@@ -45,6 +50,68 @@ def test_a_batch_over_the_limits_is_divided_in_order(server, sink):
     sink(server.url, max_body=16, format="ndjson").push(*readings(3))
 
     assert [body.count(b"\n") for body in server.bodies] == [2, 2, 1, 1, 1, 1]
+
+
+@given(st.data())
+def test_a_body_takes_what_fits_and_never_exceeds_the_limit(data):
+    format, outer = data.draw(st.sampled_from([("json-array", 2), ("ndjson", 1), ("raw", 0)]))
+    limit = data.draw(st.integers(1, 30))
+    sizes = data.draw(st.lists(st.integers(1, limit + 2), min_size=1, max_size=8))
+    encoder = BodyEncoder(format, "dev", gzip=False, max_count=100, max_bytes=limit)
+
+    bodies = list(encoder.bodies([Element("1" * size) for size in sizes]))
+
+    counts = [1] * len(sizes) if format == "raw" else divide(sizes, limit - outer)
+    assert [body.element_count for body in bodies] == counts
+    assert all(len(body.data) <= limit or body.element_count == 1 for body in bodies)
+
+
+def divide(sizes, room):
+    """How many elements each body takes, with a byte between each two."""
+    counts, left = [], -1
+    for size in sizes:
+        left -= size + 1
+        if left < 0:
+            counts.append(0)
+            left = room - size
+        counts[-1] += 1
+    return counts
+
+
+NO_JSON = ['1},{"x":2', "1,2", "1]", "[1", "", " ", "NaN", "-Infinity", '{"a":NaN}', "{'a':1}"]
+NO_JSON += ["01", "1 2", "nul", '"', '"\n"', "1//", "\ufeff1", b"\xff", b'{"a": 1', "[" * 100_000]
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("payload", NO_JSON)
+def test_a_payload_that_is_no_json_is_refused_with_its_reason(server, sink, payload):
+    with pytest.raises(InvalidInput, match=r"not valid JSON|not UTF-8"):
+        sink(server.url).push(Element("1"), Element(payload))
+    assert server.bodies == []
+
+
+@settings(deadline=None, max_examples=sample(20, full=500))
+@given(st.lists(JSON.map(json.dumps) | st.sampled_from(NO_JSON), max_size=8))
+def test_the_collector_reads_the_good_records_and_no_other(payloads):
+    letters, server = CollectingSink(), ScriptedServer()
+    flow = torvyn.Flow()
+    flow.add("values", torvyn.source(payloads))
+    policy = {"policy": "dead-letter", "to": "letters"}
+    flow.add("uplink", Http({"url": server.url}), on_error=policy)
+    flow.add("letters", letters)
+
+    flow.connect("values", "uplink").run()
+    server.close()
+
+    bad = [Element(payload).data for payload in payloads if payload in NO_JSON]
+    assert [element.data for element in letters.elements] == bad
+    accepted = [value for body in server.accepted for value in json.loads(body)]
+    assert accepted == [json.loads(payload) for payload in payloads if payload not in NO_JSON]
 
 
 def test_a_body_can_be_compressed(server, sink):
@@ -158,6 +225,15 @@ def test_retry_after_is_the_shortest_delay(server, sink):
     out.push(*readings(1))
 
     assert out.delays == [7.0]
+
+
+def test_a_delay_that_no_clock_can_wait_for_is_not_an_error_of_the_element(server, sink):
+    server.answer(503, Retry_After="99999999999")
+    out = sink(server.url)
+
+    out.push(*readings(1))
+
+    assert out.delays == [LONGEST_PAUSE_S]
 
 
 def test_drain_knocks_the_server_over_9_each_429_halves_the_rate(server, sink):

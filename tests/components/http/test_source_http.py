@@ -152,6 +152,15 @@ def test_what_cannot_be_taken_is_refused(listening, request_options, status):
     assert gate.taken == []
 
 
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson", "text/plain"])
+def test_a_body_may_have_the_largest_size_and_no_byte_more(listening, kind):
+    source, _, _ = listening(max_body=1000)
+
+    statuses = [send(source, "1" * size, kind)[0] for size in range(998, 1003)]
+
+    assert statuses == [200, 200, 200, 413, 413]
+
+
 @pytest.mark.parametrize("given", [None, "Bearer wrong", "secret", "Bearer secret-and-more"])
 def test_a_missing_or_wrong_token_is_refused(listening, given):
     source, gate, _ = listening(token="secret")

@@ -1,5 +1,6 @@
 """Connecting to a broker: away at boot, wrong credentials, TLS, ports that do not speak MQTT."""
 
+import logging
 import socket
 import subprocess
 import threading
@@ -104,6 +105,25 @@ def answer_with_html(server):
     connection, _ = server.accept()
     with connection:
         connection.sendall(b"<html>\xff\xff\xff\xff\xff no MQTT here</html>")
+
+
+@pytest.fixture
+def hinted():
+    """Set when the log has said that a name may be used twice."""
+    seen, handler = threading.Event(), logging.Handler()
+    handler.emit = lambda record: "same `client_id`" in record.getMessage() and seen.set()
+    logging.getLogger("torvyn.connection").addHandler(handler)
+    yield seen
+    logging.getLogger("torvyn.connection").removeHandler(handler)
+
+
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+def test_two_clients_with_one_name_get_a_hint(broker, driven, hinted, version):
+    driven(broker.url, version=version)
+    assert not hinted.is_set()
+    driven(broker.url, version=version)
+
+    assert hinted.wait(30)
 
 
 @pytest.fixture

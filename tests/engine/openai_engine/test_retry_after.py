@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import email.utils
 import time
+from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fake_upstream import HELLO, running, says, status
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
-from torvyn.protocol.retry_after import asked_pause_s, retry_after_s
+from torvyn.protocol.retry_after import LONGEST_PAUSE_S, asked_pause_s, retry_after_s
 
 THEN = "Sun, 06 Nov 1994 08:49:37 GMT"
 
@@ -56,6 +59,23 @@ def test_without_the_upstreams_clock_ours_is_looked_at(monkeypatch):
 )
 def test_milliseconds_are_more_exact(headers, seconds):
     assert asked_pause_s(headers) == seconds
+
+
+FAR: Final = ("99999999999", "1e300", "Fri, 31 Dec 9999 23:59:59 GMT")
+NUMBERS = st.floats().map(repr) | st.integers(-(10**25), 10**25).map(str)
+
+
+@given(NUMBERS | st.sampled_from(FAR) | st.text(max_size=40))
+def test_a_clock_can_wait_for_whatever_a_header_says(header):
+    in_ms = {"retry-after-ms": header}
+    for seconds in (retry_after_s(header), asked_pause_s(in_ms)):
+        assert seconds is None or 0.0 <= seconds <= LONGEST_PAUSE_S
+
+
+@pytest.mark.parametrize("header", FAR)
+def test_a_pause_that_is_too_long_is_shortened_and_logged(header, caplog):
+    assert retry_after_s(header) == LONGEST_PAUSE_S
+    assert "a server asks for a pause" in caplog.text
 
 
 def date(from_now_s: float) -> str:

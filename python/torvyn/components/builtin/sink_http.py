@@ -3,8 +3,8 @@
 While the server is away, is overloaded or rejects us (a token that has expired, a wrong path), the
 call waits, so that the flow feels back-pressure; nothing is given up. The `Idempotency-Key` of a
 repeated request is the same, so a server can ignore what it has already. Another answer from 400 to
-499 is an error of the elements: the flow then sends them one by one, and the node's error policy
-applies to those at fault.
+499 is an error of the elements, as a payload is that is not JSON: the flow then sends them one by
+one, and the node's error policy applies to those at fault.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SPEC = Spec(
             "format",
             "choice",
             "json-array",
-            "`json-array` sends the payloads, which must be JSON, as one array; `ndjson` one per "
-            "line; `raw` one payload per request, as it is.",
+            "`json-array` sends the payloads as one array, and refuses one that is not JSON; "
+            "`ndjson` one per line; `raw` one payload per request, as it is.",
             choices=("json-array", "ndjson", "raw"),
         ),
         Option(
@@ -48,7 +48,13 @@ SPEC = Spec(
             "More headers. Write secrets as `${NAME}`, so that they stay out of the manifest.",
         ),
         Option("max_batch", "integer", 500, "The most elements in a request.", minimum=1),
-        Option("max_body", "size", 1024 * 1024, "The most bytes in a request.", minimum=1),
+        Option(
+            "max_body",
+            "size",
+            1024 * 1024,
+            "The most bytes in a request, before compression. A larger element is sent alone.",
+            minimum=1,
+        ),
         Option("gzip", "boolean", False, "Compress the bodies."),
         Option("timeout", "duration", 30.0, "How long the server may take.", minimum=0.001),
         Option(

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from torvyn.components.identity import ORIGIN_SHIFT
+from torvyn.components.json_fields import parse_json
 from torvyn.contract import Element
 
 CONTENT_TYPES: Final = {"json-array": "application/json", "ndjson": "application/x-ndjson"}
 """By format. `raw` sends the content type of the element."""
+_OUTER_BYTES: Final = {"json-array": len(b"[]"), "ndjson": len(b"\n"), "raw": 0}
+"""What a body has around its payloads, besides a byte between each two."""
 
 
 class Body(NamedTuple):
@@ -33,19 +36,23 @@ class BodyEncoder:
 
     def bodies(self, elements: Sequence[Element]) -> Iterator[Body]:
         """One body, or several if the elements exceed the limits. An element that is larger than
-        the limit is sent alone."""
-        first, size = 0, 0
+        the limit is sent alone. Raises `InvalidInput` before the first body if one is no JSON."""
         payloads = [self._payload(element) for element in elements]
+        first, outer = 0, _OUTER_BYTES[self._format]
+        size = outer
         for index, payload in enumerate(payloads):
             is_full = index - first >= self._max_count or size + len(payload) > self._max_bytes
             if is_full and index > first:
                 yield self._body(elements[first:index], payloads[first:index])
-                first, size = index, 0
+                first, size = index, outer
             size += len(payload) + 1
         if payloads:
             yield self._body(elements[first:], payloads[first:])
 
     def _payload(self, element: Element) -> bytes:
+        if self._format == "json-array":
+            # Unchecked, `1},{"x":2` would be two items, and one bad item would spoil the array.
+            parse_json(element.text)
         payload = bytes(element.data)
         # JSON has line ends only between its tokens.
         is_split = self._format == "ndjson" and b"\n" in payload

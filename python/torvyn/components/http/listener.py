@@ -90,7 +90,8 @@ class Listener:
             self._loop.close()
 
     async def _open(self) -> None:
-        app = web.Application(client_max_size=self._options.max_body_bytes)
+        # One more than the limit: some versions of aiohttp refuse a body of exactly this size.
+        app = web.Application(client_max_size=self._options.max_body_bytes + 1)
         app.router.add_route("*", self._options.path, self._handle)
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_S
@@ -137,11 +138,13 @@ class Listener:
             return refusal
         try:
             body = await asyncio.wait_for(request.read(), self._options.timeout_s)
+            if len(body) > self._options.max_body_bytes:
+                return self._too_large()
             payloads, kind = split_body(
                 body, request.headers.get("Content-Type", ""), self._options.format
             )
         except web.HTTPRequestEntityTooLarge:
-            return _answer(413, f"a body may have {self._options.max_body_bytes} bytes")
+            return self._too_large()
         except TimeoutError:
             return _answer(408, f"the body took longer than {self._options.timeout_s:g} s")
         except InvalidInput as error:
@@ -151,6 +154,9 @@ class Listener:
         if self._unsettled and self._unsettled + len(payloads) > self._options.max_waiting:
             return _answer(429, "the flow is full", _RETRY_AFTER)
         return await self._deliver(payloads, kind, _attributes(request))
+
+    def _too_large(self) -> web.Response:
+        return _answer(413, f"a body may have {self._options.max_body_bytes} bytes")
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         if request.method not in ("POST", "PUT"):

@@ -38,6 +38,13 @@ _TEMPORARY: Final = frozenset(
 """Refusals that say nothing about us."""
 _LOGIN_HINT: Final = "check `user`, `password` and `client_id`, and what the broker allows them"
 _TOPICS_HINT: Final = "check `topics`, and which of them the broker allows this user to read"
+_TAKEN_OVER_HINT: Final = (
+    "another client may use the same `client_id`: the broker then disconnects the older one; give "
+    "each its own"
+)
+_SHORT_S: Final = 10.0
+_TAKE_OVERS: Final = 3
+"""So many connections in a row that were accepted and soon lost are hardly an outage."""
 
 
 class LinkUser(Receiver, Protocol):
@@ -84,6 +91,9 @@ class Link:
         self._reader: PacketReader | None = None
         self._limits = BrokerLimits()
         self._lost: Lost | None = None
+        self._accepted_s: float | None = None
+        """When the broker accepted this connection."""
+        self._short_connections = 0
         self._looked_s = 0.0
         self._is_stopping = self._is_woken = False
         self._selector = selectors.DefaultSelector()
@@ -142,10 +152,19 @@ class Link:
                 self._sleep(backoff.next_delay_s())
 
     def _report(self, lost: Lost) -> None:
-        if lost.hint is None:
+        is_cut_short = lost.hint is None and self._is_short
+        self._short_connections = self._short_connections + 1 if is_cut_short else 0
+        is_taken_over = self._short_connections >= _TAKE_OVERS
+        hint = lost.hint or (_TAKEN_OVER_HINT if is_taken_over else None)
+        if hint is None:
             self._connection.lost(str(lost))
         else:
-            self._connection.rejected(str(lost), lost.hint)
+            self._connection.rejected(str(lost), hint)
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether the broker accepted this connection a moment ago."""
+        return self._accepted_s is not None and time.monotonic() - self._accepted_s < _SHORT_S
 
     def _serve(self, backoff: Backoff) -> None:
         """One connection, until it is lost or the link is stopped."""
@@ -157,9 +176,10 @@ class Link:
             if wanted != interest:
                 interest = self._listen(sock, wanted)
             self._step(sock)
-            if self.is_ready:
+            # Two clients with one name would otherwise take turns twice a second.
+            if self.is_ready and not (self._short_connections and self._is_short):
                 backoff.reset()
-            elif time.monotonic() > give_up_s:
+            if not self.is_ready and time.monotonic() > give_up_s:
                 raise Lost(f"the broker did not answer within {self._broker.connect_timeout_s:g} s")
         # What was acknowledged just before the stop.
         self._user.on_wake()
@@ -227,7 +247,7 @@ class Link:
             raise Lost(f"the broker sent something that is not MQTT: {error}") from error
 
     def _connect(self) -> Any:
-        self._lost = None
+        self._lost = self._accepted_s = None
         self._client = client = self._clients.FedClient(self._broker, self)
         self._reader = PacketReader(self._broker.is_v5, self._user, client.feed)
         try:
@@ -260,7 +280,7 @@ class Link:
             hint = None if refusal in _TEMPORARY else _LOGIN_HINT
             self.drop(f"the broker refused the connection: {refusal}", hint)
             return
-        self._limits = limits
+        self._limits, self._accepted_s = limits, time.monotonic()
         self._user.on_session(is_resumed)
         if self._subscriptions is None or not self._subscriptions.send(self._client, is_resumed):
             self._on_ready()

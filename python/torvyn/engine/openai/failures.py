@@ -36,7 +36,6 @@ _LIMITS: Final = re.compile(r"(?:x-)?ratelimit(?:-[a-z0-9-]{1,40})?|retry-after-
 _HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST_LIMITS: Final = 32
-_LONGEST_PAUSE_S: Final = 30 * 86400.0
 
 Failed = TypeVar("Failed", bound=TorvynError)
 
@@ -244,5 +243,5 @@ def limits_of(headers: Mapping[str, str]) -> dict[str, str]:
     if (pause_s := asked_pause_s(headers)) is not None:
         # In seconds, because a date would be one of the upstream's clock, and many clients know no
         # milliseconds.
-        limits["retry-after"] = str(math.ceil(min(pause_s, _LONGEST_PAUSE_S)))
+        limits["retry-after"] = str(math.ceil(pause_s))
     return limits

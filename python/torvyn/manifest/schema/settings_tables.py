@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from torvyn.contract.enums import Observability
@@ -84,10 +85,14 @@ OBSERVABILITY: Final = Table(
             default_doc="none",
         ),
         duration("metrics_interval", "How often metrics are sent.", 10.0),
-        size(
-            "max_spool",
-            "Disk space for what cannot be sent now; above it the oldest is dropped.",
-            32 * MiB,
+        replace(
+            size(
+                "max_spool",
+                "Disk space for what cannot be sent now; above it the oldest is dropped.",
+                32 * MiB,
+            ),
+            # A log for spans and one for metrics; smaller ones have no room for data.
+            minimum=2 * MiB,
         ),
         Key(
             "sample_rate",

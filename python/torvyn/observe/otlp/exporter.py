@@ -56,7 +56,10 @@ class OtlpExporter:
     ) -> None:
         """`endpoint` is the collector's address, such as `http://127.0.0.1:4318`; `protocol` is
         `http` or `grpc`. The queue holds up to `capacity` spans; they are sent every `every_s`, or
-        as soon as a batch is full."""
+        as soon as a batch is full. Raises `ValueError` if `spool_bytes` is below
+        `MIN_SPOOL_BYTES`."""
+        if spool_bytes < MIN_SPOOL_BYTES:
+            raise ValueError(f"spool_bytes must be at least {MIN_SPOOL_BYTES}, got {spool_bytes}")
         self._sender = _make_sender(Endpoint.parse(endpoint, headers), protocol, timeout_s)
         self._resource = {
             "service.name": service,
@@ -156,7 +159,7 @@ class OtlpExporter:
         if path is None:
             return
         try:
-            self._spool = Spool(path, max(self._spool_bytes, MIN_SPOOL_BYTES))
+            self._spool = Spool(path, self._spool_bytes)
             self._has_backlog = self._spool.length > 0
         except TorvynError as error:
             logger.warning("telemetry is kept in memory only: %s", error.message)

@@ -13,6 +13,7 @@ from torvyn._native import Bell, NativeFlow
 from torvyn.contract import Context
 from torvyn.contract.enums import Role
 from torvyn.durable import DurableStore, LogStatistics, StoreUnavailable
+from torvyn.durable.start_wait import StartWait
 from torvyn.link.plan import Plan
 from torvyn.reactor.carriers.carrier_end import EndingCarrier
 from torvyn.reactor.carriers.checkpoints import (
@@ -44,10 +45,11 @@ class DurableRun:
 
     _carrier: type[EndingCarrier] = EndingCarrier
     is_remote = False
-    """Whether `open` and `finish` may wait for another machine."""
+    """Whether `finish` may wait for another machine."""
 
     def __init__(self, plan: Plan, is_fresh: bool) -> None:
         self.wired: WiredPlan = self._wire(plan)
+        self._start_wait = self._make_start_wait(plan)
         self._is_fresh = is_fresh
         self._edges = self._make_edges()
         self._gone_edges: list[DiskEdge] = []
@@ -66,6 +68,9 @@ class DurableRun:
 
     def _wire(self, plan: Plan) -> WiredPlan:
         return wire(plan)
+
+    def _make_start_wait(self, plan: Plan) -> StartWait:
+        return StartWait(plan.name, plan.deadline_s)
 
     def _make_edges(self) -> list[Any]:
         segment = self.wired.segment
@@ -99,12 +104,14 @@ class DurableRun:
         ]
 
     def open(self, runners: Sequence[Runner]) -> None:
-        """Opens the store; raises if the flow is not safe, or does not fit the stored state."""
+        """Opens the store; raises if the flow is not safe, or does not fit the stored state. Waits
+        for a disk that is full or fails."""
         self._checkpoints = Checkpoints(self.wired, runners)
         by_checkpoint = self._checkpoints.by_checkpoint
         self._check_aggregators(runners)
         logs = {edge.name: edge.options for edge in self._edges}
-        store = self._store = DurableStore.open(state_path(self.plan), logs)
+        path, retry = state_path(self.plan), self._start_wait.retry
+        store = self._store = DurableStore.open(path, logs, retry=retry)
         if self._is_fresh:
             store.discard()
         elif differences := self._checkpoints.differences(store):
@@ -200,12 +207,13 @@ class DurableRun:
                 thread.is_abandoned.set()
 
     def cancel_start(self) -> None:
-        """A start that waits for something outside ends. Thread-safe."""
+        """A start that waits for its disk or its broker ends. Thread-safe."""
+        self._start_wait.give_up()
 
     @property
     def is_start_cancelled(self) -> bool:
         """Whether a start that has failed was cancelled."""
-        return False
+        return self._start_wait.is_given_up
 
     def close_store(self) -> None:
         store, self._store = self._store, None

@@ -159,24 +159,12 @@ class Execution:
     async def _init_components(self, driver: BlockingDriver | AsyncDriver) -> None:
         if (durable := self.durable) is not None:
             opened = partial(durable.open, self.runners)
-            await self._call_durable(driver, opened, durable.cancel_start)
+            await driver.call_apart(opened, durable.cancel_start)
         else:
             check_aggregators(self.plan, self.runners)
         await self.lifecycle.init(driver)
         if self.durable is not None:
             self.durable.restore()
-
-    async def _call_durable(
-        self,
-        driver: BlockingDriver | AsyncDriver,
-        work: Callable[[], None],
-        give_up: Callable[[], None],
-    ) -> None:
-        """A broker may be away for long, and an event loop must not wait for it."""
-        if self.durable is not None and self.durable.is_remote:
-            await driver.call_apart(work, give_up)
-        else:
-            work()
 
     def _build(self) -> NativeFlow:
         if self.abandonment.is_abandoned:
@@ -242,7 +230,10 @@ class Execution:
             is_completed, limit_s = self.state is FlowState.COMPLETED, self.limits.deadline_left_s()
             finished = partial(durable.finish, is_completed, limit_s)
             try:
-                await self._call_durable(driver, finished, durable.cancel)
+                if durable.is_remote:
+                    await driver.call_apart(finished, durable.cancel)
+                else:
+                    finished()
             finally:
                 self.error = durable.failure or self.error
                 self._note_unstored_end(durable)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from torvyn.artifact.failures import too_large
 from torvyn.errors import ArtifactError, MissingError, TorvynError
+from torvyn.protocol.retry_after import retry_after_s
 from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def failure(
         return MissingError("artifact.registry-denied", message, hint=hint)
     message = f"{host} answered status {status} to {what}{detail}"
     error = MissingError("artifact.registry-failed", message)
-    return Retry(error, _retry_after_s(headers)) if status in RETRIED else error
+    after_s = retry_after_s(headers.get("Retry-After"), headers.get("Date"))
+    return Retry(error, after_s) if status in RETRIED else error
 
 
 def unreachable(host: str, error: BaseException) -> MissingError:
@@ -102,8 +104,3 @@ def _detail(body: bytes) -> str:
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
     return f": {escape_controls(text[:_MAX_DETAIL])}" if text else ""
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    text = headers.get("Retry-After", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

@@ -14,7 +14,7 @@ from torvyn.concurrency.background_loop import background_loop
 from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Publisher, Streams
 from torvyn.jetstream.addresses import BrokerAddresses
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
-from torvyn.jetstream.start_wait import StartWait, check_addresses
+from torvyn.jetstream.start_wait import BrokerWait, check_addresses
 
 Result = TypeVar("Result")
 
@@ -23,13 +23,13 @@ WAIT_S: Final = 30.0
 
 
 class BrokerThread:
-    def __init__(self, urls: str, flow: str, start: StartWait | None = None) -> None:
+    def __init__(self, urls: str, flow: str, start: BrokerWait | None = None) -> None:
         check_addresses(urls)
         self._urls = urls
         self.loop = background_loop()
         self.broker, self.publisher, self.streams = self.call(self._make(urls, flow))
         try:
-            (start or StartWait(flow, OPEN_TIMEOUT_S)).wait_for(self.broker.connection)
+            (start or BrokerWait(flow, OPEN_TIMEOUT_S)).wait_for(self.broker.connection)
         except BaseException:
             self.close()
             raise

@@ -16,7 +16,7 @@ from torvyn.contract.inspection import has_attribute
 from torvyn.errors import InvalidInput
 from torvyn.jetstream import BrokerUnavailable, Entries
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
-from torvyn.jetstream.start_wait import StartWait
+from torvyn.jetstream.start_wait import BrokerWait
 from torvyn.link.plan import ClusterPlan, EdgePlan, Plan
 from torvyn.link.segments import Segment, segments_of
 from torvyn.reactor.carriers.carrier_end import EndingCarrier
@@ -57,6 +57,7 @@ class NatsRun(DurableRun):
     and before they are torn down."""
 
     is_remote = True
+    _start_wait: BrokerWait
     _broker: BrokerThread | None = None
     _committer: NatsCommitter
     _figures: StreamFigures | None = None
@@ -64,13 +65,15 @@ class NatsRun(DurableRun):
     def _wire(self, plan: Plan) -> WiredPlan:
         assert plan.cluster is not None
         self._cluster = plan.cluster
-        self._start_wait = StartWait(plan.name, _start_limit_s(plan, plan.cluster))
         self._segments = {segment.name: segment for segment in segments_of(plan)}
         wired = wire(plan)
         if not plan.cluster.segments:
             return wired
         chosen = [self._segments[name] for name in plan.cluster.segments]
         return restrict(wired, {node.name for segment in chosen for node in segment.nodes})
+
+    def _make_start_wait(self, plan: Plan) -> BrokerWait:
+        return BrokerWait(plan.name, _start_limit_s(plan, self._cluster))
 
     def _make_edges(self) -> list[Any]:
         self._outputs: list[OutputEdge] = []
@@ -302,13 +305,6 @@ class NatsRun(DurableRun):
                 return ""
 
         return key
-
-    def cancel_start(self) -> None:
-        self._start_wait.give_up()
-
-    @property
-    def is_start_cancelled(self) -> bool:
-        return self._start_wait.is_given_up
 
     # Run
 
