@@ -18,7 +18,7 @@ Statuses = Sequence[Status]
 """Of the flows of a process."""
 
 UNHEALTHY: Final = ("stalled", "silent")
-LEAST_STALL_S: Final = 5.0
+_LEAST_STALL_S: Final = 5.0
 """A busy machine may need that long for an element, however short the period is."""
 _FEW_ERRORS: Final = 5
 _MORE_THAN_BEFORE: Final = 2.0
@@ -71,7 +71,7 @@ class Trial:
         self._period_s: Final = period_s
         self._began_s: Final = clock()
         self._unanswered_s: Final = 2 * stall_s
-        self._stall_s: Final = min(stall_s, max(period_s / 2, LEAST_STALL_S))
+        self._stall_s: Final = min(stall_s, max(period_s / 2, _LEAST_STALL_S))
         self._before: Final = _by_flow(before)
         self._first: Final = _by_flow(first)
 
