@@ -25,10 +25,13 @@ from durable_parts import (
 from scale import sample
 
 import torvyn
+from failing_once import UNEXPECTED, fail_once
 from torvyn import Element, Output
 from torvyn.durable import DurableStore, LostRange, StoreUnavailable, Transaction
 from torvyn.durable.clock import AgeClock
+from torvyn.reactor.carriers.carrier_end import EndingCarrier
 from torvyn.reactor.carriers.carrier_thread import IDLE_S
+from torvyn.reactor.health import HealthCheck, HealthState
 
 
 def numbers(count: int, first: int = 0) -> list[str]:
@@ -370,3 +373,36 @@ def test_a_folder_that_can_never_work_ends_the_start(state_dir: Path) -> None:
     with pytest.raises(StoreUnavailable) as caught:
         disk_flow(AckSource(numbers(3)), GatedSink()).run()
     assert caught.value.code == "durable.disk-failed"
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+def test_an_unexpected_error_of_the_carrier_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    has_failed = fail_once(monkeypatch, EndingCarrier, "round", error)
+    source, sink = AckSource(numbers(500)), GatedSink(free=10**9)
+    flow = disk_flow(source, sink)
+    flow.run()
+
+    assert has_failed.is_set()
+    assert sink.texts == numbers(500)
+    assert source.acknowledged == 500
+    check_account(flow)
+
+
+def test_a_carrier_that_fails_for_ever_stalls_the_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: EndingCarrier) -> None:
+        raise RuntimeError("injected")
+
+    monkeypatch.setattr(EndingCarrier, "round", fail)
+    flow, now_s = disk_flow(AckSource(numbers(10**6)), GatedSink(free=10**9)), [0.0]
+    flow.start()
+    check = HealthCheck(60.0, clock=lambda: now_s[0])
+
+    def is_stalled() -> bool:
+        now_s[0] += 60.0
+        return check.check(flow.statistics).state is HealthState.STALLED
+
+    wait_until(is_stalled)
+    flow.cancel()
+    flow.wait()

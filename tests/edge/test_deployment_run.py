@@ -93,6 +93,26 @@ def test_a_generation_that_fails_is_given_up_and_the_fallback_comes_back(
     assert lost(output) == []
 
 
+@pytest.mark.full
+def test_a_generation_that_hangs_on_its_first_element_is_given_up_and_not_tried_again(
+    deployment: Deployment, output: Path, run_it: Run
+) -> None:
+    add(deployment, "1.0.0", output)
+    with run_it() as run:
+        run.wait_until_good(1)
+        hanging = add(deployment, "2.0.0", output, push="__import__('threading').Event().wait()")
+        deployment.activate(hanging)
+        run.wait_for_current(1)
+        count = len(delivered(output))
+        run.wait("the old one delivers", lambda: len(delivered(output)) > count)
+
+    state = state_of(deployment.folder)
+    assert state["good"] == [1]
+    assert "has moved no element" in str(state["failed"])
+    assert run.versions() == ["1.0.0"]
+    assert lost(output) == []
+
+
 def test_a_generation_whose_calls_fail_is_given_up(
     deployment: Deployment, output: Path, run_it: Run
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from collecting import collecting
 
+from failing_once import UNEXPECTED, fail_once
 from torvyn.cli import app
 from torvyn.cli.deployment.companions import make_report
 from torvyn.edge.generations import Deployment
@@ -62,6 +63,21 @@ def test_a_heartbeat_reports_at_the_start_when_something_changes_and_at_the_end(
 
     assert len(sent) == 3
     assert list(stored_reports(collector.folder)) == [REPORT]
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+def test_an_unexpected_error_does_not_end_the_reports(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    reported = threading.Event()
+
+    def report() -> Report:
+        reported.set()
+        return REPORT
+
+    fail_once(monkeypatch, Heartbeat, "send", error)
+    with Heartbeat(collector.url, report, interval_s=3600, token="secret"):
+        assert reported.wait(20)
 
 
 def test_a_report_of_several_flows_has_their_sums_and_the_worst_health(tmp_path: Path) -> None:

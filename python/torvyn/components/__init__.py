@@ -6,6 +6,7 @@ config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
 identity     what identifies an element in every run of its flow
 retry        repeats a call while the other side is away
+restart      loops of threads and tasks, which begin again when they fail
 event_time   event time from fields, and the wall clock
 keys         one component per key
 windows      the state of `window`

@@ -60,6 +60,15 @@ class RetryLoop:
                 self.succeeded()
                 return result
 
+    def sleep(self, seconds: float) -> bool:
+        """Returns early, and true, when the loop is stopped."""
+        return self._stopped.wait(seconds)
+
+    @property
+    def fails(self) -> bool:
+        """Whether it was told to fail instead of trying again."""
+        return self._fails
+
     def succeeded(self) -> None:
         self._connection.connected()
         self._backoff.reset()

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from torvyn.components.connection import Backoff, Connection
 from torvyn.components.packages import import_package, quiet_logger
+from torvyn.components.restart import keep_task_running
 from torvyn.components.retry import describe
 from torvyn.concurrency.end_task import end_task, is_ending
 from torvyn.jetstream.addresses import BrokerAddresses
@@ -50,7 +51,8 @@ class BrokerConnection:
 
     def begin(self) -> None:
         """Connects, without waiting for it."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        work = keep_task_running(self._run, self.connection.lost)
+        self._task = asyncio.get_running_loop().create_task(work)
 
     async def open(self, timeout_s: float = OPEN_TIMEOUT_S) -> None:
         """Connects; raises `broker.away` if that takes too long."""

@@ -7,14 +7,15 @@
     silent    the sources have sent nothing for longer than `max_silence`
 
 The last two are failures: a restart may help. It does not help against a network that is away, so a
-component that reports a lost connection (`torvyn.components.connection`) keeps its flow healthy.
+component that reports a lost connection (`torvyn.components.connection`) is healthy, and so are the
+nodes before it, which wait for it. A first attempt to connect that does not end is a failure.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,11 +33,7 @@ class HealthState(TextEnum):
 
 
 FAILED: Final = (HealthState.STALLED, HealthState.SILENT)
-_AWAY: Final = (
-    ConnectionState.CONNECTING,
-    ConnectionState.WAITING,
-    ConnectionState.REJECTED,
-)
+_AWAY: Final = (ConnectionState.WAITING, ConnectionState.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,9 @@ class FlowHealth:
     node: str | None = None
     """The node that the flow waits for."""
     reason: str = ""
+    held_s: float = 0.0
+    """For how long a node has had elements and moved none, though no connection is away: the
+    longest."""
 
     @property
     def is_healthy(self) -> bool:
@@ -83,19 +83,33 @@ class HealthCheck:
             self._produced, self._sent_s = statistics.produced, now_s
         still_s = now_s - max(self._moved_s.values(), default=now_s)
         silent_s = now_s - self._sent_s
-        holders = _holders(statistics)
-        stuck = next((n for n in holders if now_s - self._moved_s[n.name] >= self._stall_s), None)
-        if stuck is not None:
-            return self._stuck(stuck, now_s)
-        away = next((node for node in statistics.nodes.values() if _is_away(node)), None)
-        if away is not None and not has_moved:
-            return FlowHealth(HealthState.WAITING, still_s, away.name, _away_reason(away))
+        nodes, holders = statistics.nodes.values(), _holders(statistics)
+        away = [node for node in nodes if self._is_away(node, now_s)]
+        due = [*holders, *(node for node in nodes if _is_starting(node))]
+        stood_s = {node.name: now_s - self._moved_s[node.name] for node in due}
+        excused = _with_those_before(away, statistics)
+        held = {name: stood_s[name] for name in stood_s if name not in excused}
+        held_s = max(held.values(), default=0.0)
+        if held_s >= self._stall_s:
+            return self._stalled(held, held_s)
+        # The other nodes may move: a disk, or a queue that drops, takes what they send.
+        waiting = [n for n in away if not has_moved or stood_s.get(n.name, 0.0) >= self._stall_s]
+        if waiting:
+            name, reason = waiting[0].name, _away_reason(waiting[0])
+            return FlowHealth(HealthState.WAITING, still_s, name, reason, held_s)
         if self._max_silence_s is not None and silent_s >= self._max_silence_s:
             reason = f"the sources have sent nothing for {silent_s:.0f} s"
-            return FlowHealth(HealthState.SILENT, still_s, _source(statistics), reason)
+            return FlowHealth(HealthState.SILENT, still_s, _source(statistics), reason, held_s)
         if has_moved or holders:
-            return FlowHealth(HealthState.MOVING, still_s, holders[0].name if holders else None)
+            node = holders[0].name if holders else None
+            return FlowHealth(HealthState.MOVING, still_s, node, held_s=held_s)
         return FlowHealth(HealthState.IDLE, still_s)
+
+    def _stalled(self, held: Mapping[str, float], held_s: float) -> FlowHealth:
+        """Names the first of them, because those before it wait for it."""
+        name, still_s = next(each for each in held.items() if each[1] >= self._stall_s)
+        reason = f"node `{name}` has moved no element for {still_s:.0f} s"
+        return FlowHealth(HealthState.STALLED, still_s, name, reason, held_s)
 
     def _note_moves(self, statistics: Statistics, now_s: float) -> bool:
         """Whether an element has moved since the last check."""
@@ -107,13 +121,12 @@ class HealthCheck:
                 has_moved = True
         return has_moved
 
-    def _stuck(self, node: NodeStatistics, now_s: float) -> FlowHealth:
-        """The other nodes may move: a disk, or a queue that drops, takes what they send."""
-        still_s = now_s - self._moved_s[node.name]
-        if _is_away(node):
-            return FlowHealth(HealthState.WAITING, still_s, node.name, _away_reason(node))
-        reason = f"node `{node.name}` has moved no element for {still_s:.0f} s"
-        return FlowHealth(HealthState.STALLED, still_s, node.name, reason)
+    def _is_away(self, node: NodeStatistics, now_s: float) -> bool:
+        if node.connection is None:
+            return False
+        if node.connection.state is ConnectionState.CONNECTING:
+            return now_s - self._moved_s[node.name] < self._stall_s
+        return node.connection.state in _AWAY
 
 
 def _concluded(node: NodeStatistics) -> int:
@@ -136,8 +149,18 @@ def _has_element(node: NodeStatistics) -> bool:
     return node.received > _concluded(node) or node.unread > 0
 
 
-def _is_away(node: NodeStatistics) -> bool:
-    return node.connection is not None and node.connection.state in _AWAY
+def _is_starting(node: NodeStatistics) -> bool:
+    """A source connects when the flow begins; a sink may wait for its first element."""
+    state = None if node.connection is None else node.connection.state
+    return node.role == Role.SOURCE and state is ConnectionState.CONNECTING
+
+
+def _with_those_before(away: list[NodeStatistics], statistics: Statistics) -> set[str]:
+    """Those that are away, and the nodes that cannot send because of them."""
+    names = {node.name for node in away}
+    while more := {edge.source for edge in statistics.edges if edge.target in names} - names:
+        names |= more
+    return names
 
 
 def _away_reason(node: NodeStatistics) -> str:

@@ -60,6 +60,15 @@ WITHOUT_UPLINK = """
             self.connection.lost("connection refused")
             threading.Event().wait()
 """
+CONNECTING = """
+    from torvyn.components.connection import Connection
+    class Feed(torvyn.Source):
+        def init(self, config):
+            self.connection = Connection("feed", "plc:502")
+        def pull(self):
+            return torvyn.PENDING
+"""
+"""Whoever makes its first connection hangs."""
 WATCHDOG_S = 1.0
 
 
@@ -128,6 +137,15 @@ def test_a_lost_connection_is_no_reason_for_a_restart(run: Run, manager: Service
 
     assert {message["WATCHDOG"] for message in messages} == {"1"}
     assert messages[-1]["STATUS"].startswith("waiting: 1 produced, 0 emitted, node `deliver` has ")
+
+
+def test_a_source_whose_first_connection_hangs_is_named_and_restarted(
+    run: Run, manager: ServiceManager
+) -> None:
+    run(CONNECTING, NULL)
+    last = manager.receive_until(lambda message: message.get("WATCHDOG") == "trigger")[-1]
+
+    assert last["STATUS"].startswith("stalled: node `feed` has moved no element for ")
 
 
 def test_sources_that_are_silent_for_too_long_fail(run: Run, manager: ServiceManager) -> None:

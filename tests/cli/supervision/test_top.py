@@ -20,9 +20,10 @@ import pytest
 from pseudo_terminal import CTRL_C, Terminal
 from transcript import Cli
 
+from failing_once import UNEXPECTED, fail_once
 from torvyn.cli.supervision.running_flows import ask, running_flows
 from torvyn.cli.supervision.top_table import render_flow
-from torvyn.cli.supervision.unix_server import make_private, own_folder
+from torvyn.cli.supervision.unix_server import UnixServer, make_private, own_folder
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -233,3 +234,21 @@ def test_a_flow_that_works_passes_its_check(cli: Cli, process: subprocess.Popen[
     done = cli("top", "--check", "--pid", process.pid)
 
     assert (done.code, done.out) == (0, "")
+
+
+class Greeting(UnixServer):
+    timeout_s = 2.0
+
+    def answer(self, connection: socket.socket) -> None:
+        connection.sendall(b'{"pid": 1}')
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+def test_an_unexpected_error_does_not_end_the_answers(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    fail_once(monkeypatch, Greeting, "answer", error)
+    with Greeting():
+        path = own_folder() / f"{os.getpid()}.sock"
+
+        assert [ask(path), ask(path)] == [None, {"pid": 1}]

@@ -7,8 +7,10 @@ from opcua_server import OpcUaServer
 from waiting import eventually, find_free_port, pull, pull_json
 
 import torvyn
+from failing_once import UNEXPECTED, fail_once
 from torvyn import Unavailable
 from torvyn.components import OpcUa
+from torvyn.components.network.opcua_client import OpcUaClient
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink
 
@@ -112,3 +114,12 @@ def test_a_flow_reads_values(server):
     source = OpcUa({"url": server.url, "nodes": NODES, "mode": "poll", "interval": "5ms"})
     torvyn.Flow(source, sink).limit(3).run()
     assert [json.loads(element.text)["celsius"] for element in sink.elements] == [21.5] * 3
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+def test_an_unexpected_error_is_a_lost_connection(source, monkeypatch, error):
+    fail_once(monkeypatch, OpcUaClient, "session", error)
+    reader = source()
+
+    assert len(pull(reader, 2)) == 2
+    assert "an unexpected error" in reader.connection.status.reason

@@ -9,6 +9,7 @@ import pytest
 from waiting import PATIENCE_S, eventually, pull
 
 import torvyn
+from failing_once import UNEXPECTED, fail_once
 from torvyn import Element, InvalidInput, Unavailable
 from torvyn.components import TcpSink, TcpSource, UdpSink, UdpSource
 from torvyn.contract import PENDING
@@ -237,3 +238,27 @@ def test_a_flow_is_woken_by_what_arrives():
         sender.sendall(b"a\nb\n")
         handle.wait()
     assert [element.text for element in sink.elements] == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+@pytest.mark.parametrize("source", [TcpSource, UdpSource])
+def test_after_an_unexpected_error_the_source_listens_again(
+    running, free_port, monkeypatch, source, error
+):
+    fail_once(monkeypatch, source, "serve", error)
+    listener = running(source, json.dumps({"address": f"127.0.0.1:{free_port}"}))
+    eventually(lambda: listener.connection.status.connects == 2)
+
+    sender = TcpSink if source is TcpSource else UdpSink
+    running(sender, json.dumps({"address": f"127.0.0.1:{free_port}"})).push(Element("a"))
+
+    assert pull(listener, 1) == ["a"]
+
+
+def test_a_source_that_was_told_to_fail_fails_after_an_unexpected_error(running, monkeypatch):
+    fail_once(monkeypatch, TcpSource, "serve", UNEXPECTED[0])
+    config = {"address": "127.0.0.1:0", "on_disconnect": "fail"}
+    listener = running(TcpSource, json.dumps(config))
+
+    with pytest.raises(Unavailable, match="an unexpected error: RuntimeError: injected"):
+        pull(listener, 1)

@@ -12,9 +12,11 @@ from scale import sample
 from scripted_server import ScriptedServer
 
 import torvyn
+from failing_once import UNEXPECTED, fail_once
 from torvyn.components import HttpSink as Http
 from torvyn.components.config import config_text
 from torvyn.components.http.batch_body import BodyEncoder
+from torvyn.components.http.http_client import HttpClient
 from torvyn.contract import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable
 from torvyn.protocol.retry_after import LONGEST_PAUSE_S
@@ -332,3 +334,17 @@ def test_an_option_that_is_wrong_is_named(wrong, said):
         Http().init(config_text({"url": "http://localhost", **wrong}))
     assert said in caught.value.message
     assert "pw@" not in caught.value.render()
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+def test_an_unexpected_error_is_one_of_the_elements_and_the_next_ones_are_sent(
+    server, sink, monkeypatch, error
+):
+    fail_once(monkeypatch, HttpClient, "request", error)
+    opened = sink(server.url)
+
+    with pytest.raises(Unavailable, match="unexpected error"):
+        opened.push(*readings(1))
+    opened.push(*readings(2))
+
+    assert len(server.bodies) == 1

@@ -212,3 +212,12 @@ def test_a_port_that_is_taken_fails_the_start(listening):
 def test_an_option_that_is_wrong_is_named(wrong, said):
     with pytest.raises(ContractError, match=said):
         Http().init(config_text(wrong))
+
+
+def test_an_unexpected_end_of_the_server_s_loop_is_no_end_of_the_source(listening):
+    source, gate, _ = listening()
+
+    source._listener._loop.call_soon_threadsafe(exit)
+
+    assert send(source, "1")[0] == 200
+    assert [element.text for element in gate.taken] == ["1"]

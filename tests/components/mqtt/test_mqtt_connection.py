@@ -1,13 +1,17 @@
 """Connecting to a broker: away at boot, wrong credentials, TLS, ports that do not speak MQTT."""
 
+import contextlib
 import logging
 import socket
+import struct
 import subprocess
 import threading
 
 import pytest
 from mosquitto import Mosquitto, free_port, needs_mosquitto, running_broker
 
+from failing_once import UNEXPECTED, fail_once
+from torvyn.components.mqtt.link import Link
 from torvyn.errors import Unavailable
 
 pytestmark = needs_mosquitto
@@ -159,3 +163,55 @@ def test_a_certificate_that_is_not_trusted_is_reported(tmp_path, authority, driv
         source = driven(f"mqtts://localhost:{broker.port}")
 
         assert "not trusted" in changed(source.source.connection, "waiting").reason
+
+
+def test_a_port_that_resets_every_connection_is_reported_and_tried_again(driven, changed):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=reset_all, args=(server,), daemon=True).start()
+        source = driven(f"mqtt://127.0.0.1:{server.getsockname()[1]}")
+
+        while changed(source.source.connection, "waiting").failures < 3:
+            pass
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def reset_all(server):
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+
+def test_a_connection_that_breaks_while_connect_is_written_is_tried_again(
+    broker, driven, changed, monkeypatch
+):
+    from torvyn.components.mqtt.client import FedClient
+
+    connect, attempts = FedClient.open, []
+
+    def break_first(client):
+        connect(client)
+        attempts.append(client)
+        if len(attempts) == 1:
+            # As paho does it.
+            client._sock_close()
+
+    monkeypatch.setattr(FedClient, "open", break_first)
+    source = driven(broker.url)
+
+    status = changed(source.source.connection, "connected")
+
+    assert status.reason == "the broker closed the connection at once"
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+def test_an_unexpected_error_is_a_lost_connection(broker, peer, driven, monkeypatch, error):
+    fail_once(monkeypatch, Link, "_interest", error)
+    source = driven(broker.url)
+    broker.wait_for_log("Sending SUBACK to test")
+
+    peer.publish("t/1", "one")
+
+    assert source.texts(1) == ["one"]
+    assert "an unexpected error" in source.source.connection.status.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from collecting import collecting
 from running_deployment import running
 from versioned_gateway import lost, pack, state_of
 
+from failing_once import UNEXPECTED, fail_once
 from torvyn.artifact.signature.keys import SigningKey
 from torvyn.cli import app
 from torvyn.edge.reporting.collector import stored_reports
+from torvyn.edge.update.follow_loop import FollowLoop
+from torvyn.edge.update.updater import Updater, UpdateResult, UpdateState
 
 Deploy = Callable[..., Any]
 
@@ -161,3 +165,27 @@ def test_following_needs_a_key(deploy: Deploy, site: Path) -> None:
     problem = deploy("follow", "gateway", "x.json", "--root", site, code=2)["problems"][0]
 
     assert problem["code"] == "cli.bad-usage"
+
+
+class Current(Updater):
+    """Finds no update."""
+
+    def __init__(self) -> None:
+        self.is_asked = threading.Event()
+
+    def look(self) -> UpdateResult:
+        self.is_asked.set()
+        return UpdateResult(UpdateState.CURRENT, 1)
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+def test_an_unexpected_error_does_not_end_the_following(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    updater = Current()
+    fail_once(monkeypatch, Current, "look", error)
+
+    with FollowLoop(updater, 0.01, lambda: None) as following:
+        assert updater.is_asked.wait(20)
+
+    assert following.last is not None or "an unexpected error" in following.last_problem

@@ -168,3 +168,72 @@ def test_a_stuck_sink_is_found_behind_a_queue_that_drops() -> None:
     flow.cancel()
 
     assert (states[0], states[-1]) == ("moving", "stalled")
+
+
+def test_a_stuck_sink_is_found_beside_one_that_is_away() -> None:
+    away, stuck, now_s = Rejected(), Hanging(), [0.0]
+    flow = torvyn.Flow()
+    for name, stage in (("source", Three()), ("away", away), ("stuck", stuck)):
+        flow.add(name, stage)
+    flow.connect("source", "away").connect("source", "stuck")
+    flow.start()
+    for sink in (away, stuck):
+        sink.is_called.wait()
+    check = HealthCheck(STALL_S, clock=lambda: now_s[0])
+    check.check(flow.statistics)
+    now_s[0] += STALL_S
+
+    health = check.check(flow.statistics)
+
+    for sink in (away, stuck):
+        sink.may_return.set()
+    flow.cancel()
+    assert (health.state, health.node) == ("stalled", "stuck")
+
+
+def test_what_waits_for_a_sink_that_is_away_is_not_held() -> None:
+    (health,) = health_while_it_hangs(Rejected(), STALL_S / 2)
+
+    assert health.held_s == 0.0
+
+
+def test_how_long_a_node_holds_its_element_is_known_before_it_counts_as_stalled() -> None:
+    first, second = health_while_it_hangs(Hanging(), 10.0, 10.0)
+
+    assert (first.held_s, second.held_s) == (10.0, 20.0)
+
+
+class Connecting(torvyn.Source):
+    """Its first attempt to connect does not end: the thread hangs, or is gone."""
+
+    def __init__(self) -> None:
+        self.is_asked = threading.Event()
+
+    def init(self, config: str) -> None:
+        self.connection = Connection("meter", "plc:502")
+
+    def pull(self) -> torvyn.Signal | object:
+        self.is_asked.set()
+        return torvyn.PENDING
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_lost", "state"),
+    [(STALL_S / 2, False, "waiting"), (STALL_S, False, "stalled"), (STALL_S, True, "waiting")],
+)
+def test_a_first_attempt_that_does_not_end_is_no_lost_connection(
+    seconds: float, is_lost: bool, state: str
+) -> None:
+    source, now_s = Connecting(), [0.0]
+    flow = torvyn.Flow(source, torvyn.sink(lambda element: None)).start()
+    source.is_asked.wait()
+    if is_lost:
+        source.connection.lost("refused")
+    check = HealthCheck(STALL_S, clock=lambda: now_s[0])
+    check.check(flow.statistics)
+    now_s[0] += seconds
+
+    health = check.check(flow.statistics)
+
+    flow.cancel()
+    assert (health.state, health.node) == (state, "source")

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from nats_parts import Collected, chain, check_account, part, wait_until
 
+from failing_once import UNEXPECTED, fail_once
 from nats_server import NatsServer
-from torvyn.jetstream import BrokerUnavailable, Message, Streams, StreamSpec
+from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Message, Streams, StreamSpec
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.names import EdgeNames
 from torvyn.reactor.carriers.nats.purger import Purger
+from torvyn.reactor.carriers.nats.stream_figures import StreamFigures
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -83,3 +85,20 @@ def left(broker: BrokerThread) -> int:
     state = broker.call(broker.streams.state("S"))
     assert state is not None
     return state.messages
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+@pytest.mark.parametrize(
+    ("loop", "step"),
+    [(Purger, "_purge_up_to"), (StreamFigures, "_look"), (BrokerConnection, "_session")],
+)
+def test_an_unexpected_error_of_a_task_ends_nothing(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch, loop: type, step: str, error: BaseException
+) -> None:
+    has_failed = fail_once(monkeypatch, loop, step, error)
+    sink = Collected()
+    flow = chain(("a", ["x" * 4000] * 100), ("b", sink), max_waiting=1)
+    flow.run()
+
+    assert has_failed.is_set()
+    assert len(sink.texts) == 100

@@ -11,9 +11,12 @@ import socket
 import stat
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from torvyn.components.restart import keep_running
 
 logger = logging.getLogger("torvyn.cli")
 
@@ -50,6 +53,7 @@ class UnixServer:
         name = str(os.getpid()) if number is None else f"{os.getpid()}-{number}"
         self._path = own_folder() / f"{name}.{self.ending}"
         self._socket: socket.socket | None = None
+        self._closed = threading.Event()
 
     def answer(self, connection: socket.socket) -> None:
         """Answers one caller."""
@@ -78,7 +82,8 @@ class UnixServer:
             raise
         self._socket = made
         name = f"torvyn-{self.ending}"
-        threading.Thread(target=self._serve, args=(made,), name=name, daemon=True).start()
+        loop = partial(keep_running, partial(self._serve, made), self._closed.wait)
+        threading.Thread(target=loop, name=name, daemon=True).start()
 
     def __exit__(
         self,
@@ -86,6 +91,7 @@ class UnixServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._closed.set()
         if self._socket is not None:
             with suppress(OSError):
                 # Ends the `accept` of the other thread, which `close` does not.

@@ -81,6 +81,7 @@ class Nats(Source):
                 self._capacity,
                 options["ack_wait"],
                 lambda message: self._inbox.put((message,)),
+                self._reconnect,
             )
         self.connection = Connection("nats", render_servers(options))
         self._client = NatsClient(SPEC, options, self.connection, self._subscribe, self.wake)
@@ -135,6 +136,10 @@ class Nats(Source):
             )
 
     # On the loop
+
+    async def _reconnect(self, reason: str) -> None:
+        if self._client is not None:
+            await self._client.reconnect(reason)
 
     async def _subscribe(self, client: Any) -> None:
         if self._reader is not None:

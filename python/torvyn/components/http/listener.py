@@ -11,6 +11,7 @@ import contextlib
 import hmac
 import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from torvyn.components.http.request_body import split_body
+from torvyn.components.restart import keep_running
 from torvyn.errors import InvalidInput
 
 _RETRY_AFTER: Final = {"Retry-After": "1"}
@@ -74,7 +76,7 @@ class Listener:
 
     def close(self) -> None:
         """Answers what waits with 503, and stops listening."""
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError, TimeoutError):
             asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(2 * _SHUTDOWN_S)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -84,10 +86,9 @@ class Listener:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
+        # The sockets stay open meanwhile, and clients wait.
+        keep_running(self._loop.run_forever, time.sleep)
+        self._loop.close()
 
     async def _open(self) -> None:
         # One more than the limit: some versions of aiohttp refuse a body of exactly this size.

@@ -20,6 +20,7 @@ from torvyn.components.http.adaptive_rate import AdaptiveRate
 from torvyn.components.http.answer import Response
 from torvyn.components.http.batch_body import Body
 from torvyn.components.http.http_client import HttpClient, Server
+from torvyn.components.restart import keep_running
 from torvyn.components.retry import describe
 from torvyn.errors import InvalidInput, Unavailable
 
@@ -64,6 +65,8 @@ class Uplink:
         self._backoff = Backoff()
         self._rate = AdaptiveRate()
         self._work: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
+        self._current: Delivery | None = None
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="torvyn-http", daemon=True)
         self._thread.start()
 
@@ -79,18 +82,24 @@ class Uplink:
             raise
 
     def close(self) -> None:
+        self._closed.set()
         self._work.put(None)
         self._client.abort()
 
     def _run(self) -> None:
+        keep_running(self._deliver_all, self._closed.wait, self._fail)
+
+    def _deliver_all(self) -> None:
         while (delivery := self._work.get()) is not None:
-            try:
-                error = self._deliver(delivery)
-            except Exception as unexpected:
-                self._client.close()
-                error = unexpected
-            delivery.end(error)
+            self._current = delivery
+            delivery.end(self._deliver(delivery))
         self._client.close()
+
+    def _fail(self, reason: str) -> None:
+        """The elements at hand fail: what nobody expected may be due to them."""
+        self._client.close()
+        if self._current is not None:
+            self._current.end(Unavailable(reason))
 
     def _deliver(self, delivery: Delivery) -> Exception | None:
         """Tries until the body is accepted; returns the error if it is the elements' own."""

@@ -20,6 +20,7 @@ from torvyn.components.mqtt.packets import PINGREQ
 from torvyn.components.mqtt.reader import PacketReader, Receiver
 from torvyn.components.mqtt.subscriptions import Subscriptions
 from torvyn.components.packages import import_package
+from torvyn.components.restart import keep_running
 
 _READ_BYTES: Final = 65536
 _TICK_S: Final = 1.0
@@ -94,6 +95,7 @@ class Link:
         self._accepted_s: float | None = None
         """When the broker accepted this connection."""
         self._short_connections = 0
+        self._backoff = Backoff()
         self._looked_s = 0.0
         self._is_stopping = self._is_woken = False
         self._selector = selectors.DefaultSelector()
@@ -140,16 +142,26 @@ class Link:
     # On the thread
 
     def _run(self) -> None:
-        backoff = Backoff()
         with self._selector, self._wake_reader, self._wake_writer:
-            while not self._is_stopping:
-                try:
-                    self._serve(backoff)
-                except Lost as lost:
-                    self._report(lost)
-                    self._user.on_disconnected(str(lost))
-                self._close()
-                self._sleep(backoff.next_delay_s())
+            keep_running(self._keep_connection, self._sleep, self._fail)
+
+    def _keep_connection(self) -> None:
+        while not self._is_stopping:
+            try:
+                self._serve()
+            except Lost as lost:
+                self._report(lost)
+                self._user.on_disconnected(str(lost))
+            self._close()
+            self._sleep(self._backoff.next_delay_s())
+
+    def _fail(self, reason: str) -> None:
+        """Something that nobody expected counts as a lost connection, too."""
+        self._connection.lost(reason)
+        try:
+            self._user.on_disconnected(reason)
+        finally:
+            self._close()
 
     def _report(self, lost: Lost) -> None:
         is_cut_short = lost.hint is None and self._is_short
@@ -166,7 +178,7 @@ class Link:
         """Whether the broker accepted this connection a moment ago."""
         return self._accepted_s is not None and time.monotonic() - self._accepted_s < _SHORT_S
 
-    def _serve(self, backoff: Backoff) -> None:
+    def _serve(self) -> None:
         """One connection, until it is lost or the link is stopped."""
         sock = self._connect()
         give_up_s = time.monotonic() + self._broker.connect_timeout_s
@@ -178,7 +190,7 @@ class Link:
             self._step(sock)
             # Two clients with one name would otherwise take turns twice a second.
             if self.is_ready and not (self._short_connections and self._is_short):
-                backoff.reset()
+                self._backoff.reset()
             if not self.is_ready and time.monotonic() > give_up_s:
                 raise Lost(f"the broker did not answer within {self._broker.connect_timeout_s:g} s")
         # What was acknowledged just before the stop.
@@ -256,7 +268,12 @@ class Link:
             raise Lost(f"its certificate is not trusted: {error.verify_message}") from error
         except (OSError, ValueError) as error:
             raise Lost(getattr(error, "strerror", None) or str(error)) from error
-        return client.socket()
+        sock = client.socket()
+        if sock is None:
+            # paho closes a connection that breaks while CONNECT is written, and raises nothing.
+            more = "" if self._broker.tls is None else "; it may want a client certificate"
+            raise Lost(f"the broker closed the connection at once{more}")
+        return sock
 
     def _close(self) -> None:
         client, self._client = self._client, None
@@ -267,11 +284,13 @@ class Link:
         if client is not None:
             client.close(is_graceful=self._is_stopping)
 
-    def _sleep(self, delay_s: float) -> None:
+    def _sleep(self, delay_s: float) -> bool:
+        """Returns whether the link was stopped."""
         until_s = time.monotonic() + delay_s
         while not self._is_stopping and (left_s := until_s - time.monotonic()) > 0:
             if self._selector.select(left_s):
                 self._on_wake()
+        return self._is_stopping
 
     # The answers of the broker
 

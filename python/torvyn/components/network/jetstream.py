@@ -11,8 +11,12 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, NamedTuple
+
+from torvyn.components.restart import keep_task_running
+from torvyn.concurrency.per_loop import keep_task
 
 REQUEST_MESSAGES: Final = 256
 EXPIRES_S: Final = 30.0
@@ -33,11 +37,14 @@ class JetStreamReader:
         capacity: int,
         ack_wait_s: float,
         receive: Callable[[Any], None],
+        reconnect: Callable[[str], Coroutine[Any, Any, None]],
     ) -> None:
+        """`reconnect` gives up the connection, so that there is a new one."""
         self._stream, self._durable, self._subject = stream, durable, subject
         self._capacity = capacity
         self._ack_wait_s = ack_wait_s
         self._receive = receive
+        self._reconnect = reconnect
         self._in_flow: dict[int, None] = {}
         """The stream's numbers of what was received and is not settled."""
         self._requested = 0
@@ -53,11 +60,16 @@ class JetStreamReader:
         inbox = client.new_inbox()
         await client.subscribe(inbox, cb=self._on_message)
         self._requested = 0
-        self._pump = asyncio.get_running_loop().create_task(self._run(client, inbox))
+        work = keep_task_running(partial(self._run, client, inbox), self._fail)
+        self._pump = asyncio.get_running_loop().create_task(work)
 
     def stop(self) -> None:
         if self._pump is not None:
             self._pump.cancel()
+
+    def _fail(self, reason: str) -> None:
+        """What is requested is not known any more."""
+        keep_task(asyncio.get_running_loop().create_task(self._reconnect(reason)))
 
     async def settle(self, client: Any, replies: deque[str]) -> None:
         """Acknowledges messages to the server; without a connection it will deliver them again."""

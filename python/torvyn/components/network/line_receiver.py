@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from torvyn.components.connection import Connection
 from torvyn.components.line_format import LineFormat
 from torvyn.components.network.inbox import Inbox
+from torvyn.components.restart import keep_running
 from torvyn.components.retry import RetryLoop
 from torvyn.components.spec import Spec
 from torvyn.contract import PENDING, Output, Pending, Source
@@ -85,8 +86,20 @@ class LineReceiver(Source):
             logger.warning("`%s`: %d elements were received and not processed", name, left)
 
     def _run(self) -> None:
-        try:
-            self.receive()
-        except Unavailable as error:
-            self._error = error
-            self.wake()
+        keep_running(self._receive_lines, self._retry.sleep, self._lost)
+
+    def _receive_lines(self) -> None:
+        if self._error is None:
+            try:
+                self.receive()
+            except Unavailable as error:
+                self._fail(error)
+
+    def _lost(self, reason: str) -> None:
+        self.connection.lost(reason)
+        if self._retry.fails:
+            self._fail(Unavailable(reason))
+
+    def _fail(self, error: Unavailable) -> None:
+        self._error = error
+        self.wake()

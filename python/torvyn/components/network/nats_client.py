@@ -73,10 +73,10 @@ class NatsClient(ReconnectingClient):
         """How many messages of subjects were dropped, because the flow was too slow."""
         self._ready = asyncio.Event()
 
-    async def reconnect(self) -> None:
-        """Gives up a connection on which nothing is answered."""
+    async def reconnect(self, reason: str = "the server does not answer") -> None:
+        """Gives up a connection."""
         if self.client is not None:
-            self._reason = "the server does not answer"
+            self._reason = reason
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self.client.close(), CLOSE_TIMEOUT_S)
 

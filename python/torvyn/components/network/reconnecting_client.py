@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from torvyn.components.connection import Backoff, Connection
+from torvyn.components.restart import keep_task_running
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.end_task import end_task, is_ending
 
@@ -65,16 +66,22 @@ class ReconnectingClient:
 
     async def _run(self) -> None:
         self._task = asyncio.current_task()
-        while True:
+        await keep_task_running(self._keep_connection, self._lost)
+
+    async def _keep_connection(self) -> None:
+        while self.failure is None:
             reason = await self.session()
             if is_ending():
                 return
-            self._connection.lost(reason)
-            if self._fails:
-                self.failure = reason
-                self._on_failed()
-                return
-            await asyncio.sleep(self._backoff.next_delay_s())
+            self._lost(reason)
+            if self.failure is None:
+                await asyncio.sleep(self._backoff.next_delay_s())
+
+    def _lost(self, reason: str) -> None:
+        self._connection.lost(reason)
+        if self._fails:
+            self.failure = reason
+            self._on_failed()
 
     async def _end(self) -> None:
         # It was started before this coroutine, so there is a task.

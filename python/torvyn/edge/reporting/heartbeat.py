@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Final
 
+from torvyn.components.restart import keep_running
 from torvyn.edge.reporting.report import Report
 
 logger = logging.getLogger("torvyn.edge")
@@ -53,11 +54,18 @@ class Heartbeat:
         self._due.set()
 
     def _run(self) -> None:
+        keep_running(self._send_all, self._wait)
+
+    def _send_all(self) -> None:
         while not self._is_stopped:
             self._due.clear()
             self.send()
             self._due.wait(self._interval_s)
         self.send()
+
+    def _wait(self, seconds: float) -> bool:
+        self._due.wait(seconds)
+        return self._is_stopped
 
     def send(self) -> bool:
         """Whether the server took the report."""

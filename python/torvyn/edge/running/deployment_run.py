@@ -205,8 +205,8 @@ class DeploymentRun:
     def _observe_from_now(self, process: GenerationProcess, first: Statuses = ()) -> None:
         self._trial = None
         if self._deployment.state().trying == process.record.number:
-            now_s = time.monotonic()
-            self._trial = Trial(self._options.health_s, now_s, self._before, first)
+            options = self._options
+            self._trial = Trial(options.health_s, options.stall_s, self._before, first)
         self.on_change()
 
     def _observe(self, process: GenerationProcess) -> None:
@@ -214,9 +214,10 @@ class DeploymentRun:
         self._delay_s = 0.0 if self._trial is None else self._delay_s
         if self._trial is None:
             return
-        is_over = self._trial.is_over(time.monotonic())
+        statuses = self._options.ask(process.pid)
+        is_over = self._trial.is_over(statuses)
         can_write = not is_over or is_writable(self._deployment.data)
-        problem = self._trial.problem(self._options.ask(process.pid), can_write)
+        problem = self._trial.problem(statuses, can_write)
         if problem is not None:
             self._reject(process, problem)
         elif is_over:

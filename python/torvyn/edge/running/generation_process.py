@@ -12,11 +12,14 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from torvyn.components.restart import keep_running
 from torvyn.edge.generations.records import GenerationRecord
 from torvyn.transport.listener.handed_sockets import VARIABLE as SOCKETS
 
@@ -43,6 +46,7 @@ class GenerationProcess:
         lock: int,
         wake: Callable[[], None],
         sockets: Mapping[str, int],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`sockets`: listening sockets of the process before, as descriptors, by name."""
         self.record = record
@@ -50,12 +54,16 @@ class GenerationProcess:
         """Those that have run in it."""
         self.holds: dict[int, int] = {}
         """Locks of the generations that it uses, as descriptors, by number."""
-        self.is_prepared = self.is_ready = self.is_stalled = self.can_overlap = False
+        self.is_prepared = self.is_ready = self.can_overlap = False
         self.sockets: dict[str, int] = {}
         """Those on which it listens, as descriptors."""
         self.status = ""
         self.stop_s = _DEFAULT_STOP_S
         self.exit_code: int | None = None
+        self._stall_s = stall_s
+        self._clock = clock
+        self._fed_s = clock()
+        self._is_triggered = False
         self._wake = wake
         self._address = folder / f"{record.number}-{os.urandom(4).hex()}"
         self._inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -83,8 +91,9 @@ class GenerationProcess:
             )
         finally:
             os.close(control)
-        threading.Thread(target=self._listen, daemon=True).start()
-        threading.Thread(target=self._await_end, daemon=True).start()
+        for loop in (self._listen, self._await_end):
+            run = partial(keep_running, loop, time.sleep)
+            threading.Thread(target=run, daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -93,6 +102,13 @@ class GenerationProcess:
     @property
     def is_running(self) -> bool:
         return self.exit_code is None
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it says so, or has said nothing for so long: a thread that holds the
+        interpreter's lock keeps it from saying anything."""
+        is_silent = self.is_ready and self._clock() - self._fed_s > self._stall_s
+        return self._is_triggered or is_silent
 
     def hold(self, holds: dict[int, int]) -> None:
         """From now on it uses only these generations."""
@@ -149,7 +165,9 @@ class GenerationProcess:
             self.sockets[fields.get("FDNAME", "")] = descriptor
         self.status = fields.get("STATUS", self.status)
         self.is_ready |= fields.get("READY") == "1"
-        self.is_stalled = fields.get("WATCHDOG", "") == "trigger"
+        if "WATCHDOG" in fields or "READY" in fields:
+            self._is_triggered = fields.get("WATCHDOG") == "trigger"
+            self._fed_s = self._clock()
         if PREPARED in fields:
             with suppress(ValueError):
                 self.stop_s = float(fields.get(STOP_S, _DEFAULT_STOP_S))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from torvyn.components.connection import Backoff
+from torvyn.components.restart import keep_running
 from torvyn.edge.update.updater import Updater, UpdateResult, UpdateState
 from torvyn.errors import TorvynError
 
@@ -48,9 +49,16 @@ class FollowLoop:
         self._stopped.set()
 
     def _run(self) -> None:
+        keep_running(self._follow, self._stopped.wait, self._note_problem, self._backoff)
+
+    def _follow(self) -> None:
         delay_s = self._draw() * min(_FIRST_S, self._interval_s)
         while not self._stopped.wait(delay_s):
             delay_s = self._look()
+
+    def _note_problem(self, reason: str) -> None:
+        """The flow must go on, and so must the loop that could repair what is wrong."""
+        self.last_problem = reason
 
     def _look(self) -> float:
         """Returns how long to wait until the next look."""
@@ -61,11 +69,6 @@ class FollowLoop:
                 logger.warning("no update: %s", error.message)
             self.last_problem = error.message
             return self._backoff.next_delay_s(1.0)
-        except Exception as error:
-            # The flow must go on, and so must the loop that could repair what is wrong.
-            logger.exception("no update: %s", error)
-            self.last_problem = f"{type(error).__name__}: {error}"
-            return self._interval_s
         self._backoff.reset()
         self.last, self.last_problem = result, ""
         if result.state is UpdateState.UPDATED:

@@ -16,6 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from torvyn._native import Bell, NativeFlow
+from torvyn.components.connection import Backoff
+from torvyn.components.restart import keep_running
 from torvyn.durable import Checkpoint, StoreUnavailable
 from torvyn.errors import FlowError
 from torvyn.reactor.carriers.checkpoints import Checkpoints
@@ -26,7 +28,7 @@ from torvyn.reactor.carriers.committer import (
     attempt_all,
     raise_if_failed,
 )
-from torvyn.reactor.carriers.outage import Outage
+from torvyn.reactor.carriers.outage import FIRST_RETRY_S, LONGEST_RETRY_S, Outage
 from torvyn.reactor.carriers.wired_plan import WiredPlan
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class CarrierThread:
         self._interval_s = interval_s
         self._find_plain()
         self._thread: threading.Thread | None = None
-        self._is_stopping = False
+        self._stopping = threading.Event()
         self._cuts: dict[int, Cut] = {}
         self._requested: set[int] = set()
         self._last_cut_s: dict[int, float] = {}
@@ -103,14 +105,15 @@ class CarrierThread:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._is_stopping:
-            self._bell.wait(self._pause_s())
-            if self._committer.nap_s:
-                time.sleep(self._committer.nap_s)
-            while (left_s := self._committer.pause_left_s()) > 0 and not self._is_stopping:
-                self._bell.wait(left_s)
-            if self._is_stopping:
-                return
+        backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S)
+        keep_running(self._commit_rounds, self._stopping.wait, self._note_failure, backoff)
+
+    def _note_failure(self, reason: str) -> None:
+        text = "flow `%s` stores nothing for now: %s"
+        logger.error(text, self._wired.plan.name, reason, extra={"event": "carrier.failed"})
+
+    def _commit_rounds(self) -> None:
+        while self._wait_for_work():
             commits = self._committer.commits
             try:
                 self.round()
@@ -119,11 +122,18 @@ class CarrierThread:
             except FlowError as error:
                 self._fail(error)
                 return
-            except Exception:
-                logger.exception("the carrier of flow `%s` failed", self._wired.plan.name)
-                self._outage.retry_at_s = time.monotonic() + 1.0
             else:
                 self._outage.note_success(self._committer.commits > commits)
+
+    def _wait_for_work(self) -> bool:
+        """Returns False when the thread is to stop."""
+        if not self._stopping.is_set():
+            self._bell.wait(self._pause_s())
+        if self._committer.nap_s and not self._stopping.is_set():
+            time.sleep(self._committer.nap_s)
+        while (left_s := self._committer.pause_left_s()) > 0 and not self._stopping.is_set():
+            self._bell.wait(left_s)
+        return not self._stopping.is_set()
 
     def _fail(self, error: FlowError) -> None:
         """The flow cannot go on: another process has taken its place."""
@@ -298,7 +308,7 @@ class CarrierThread:
         self._bell.ring()
 
     def stop(self) -> None:
-        self._is_stopping = True
+        self._stopping.set()
         self._bell.ring()
         if self._thread is not None:
             self._thread.join()

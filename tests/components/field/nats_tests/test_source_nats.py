@@ -11,9 +11,12 @@ import pytest
 from waiting import eventually, pull
 
 import torvyn
+from failing_once import UNEXPECTED, fail_once
 from nats_server import add_stream, ask, pending, publish, texts
 from torvyn import Element, Unavailable
 from torvyn.components import NatsSink, NatsSource
+from torvyn.components.network.jetstream import JetStreamReader
+from torvyn.components.network.nats_client import NatsClient
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink
 
@@ -210,3 +213,15 @@ def test_nothing_is_lost_when_the_process_is_killed(server, tmp_path):
     lines = path.read_text().split()
     assert sorted(set(map(int, lines))) == list(range(3000))
     assert len(lines) <= 3000 + 5 * 64 * 2
+
+
+@pytest.mark.parametrize("error", UNEXPECTED)
+@pytest.mark.parametrize(("loop", "step"), [(NatsClient, "session"), (JetStreamReader, "_run")])
+def test_an_unexpected_error_is_a_lost_connection(reader, server, monkeypatch, loop, step, error):
+    add_stream(server)
+    fail_once(monkeypatch, loop, step, error)
+    receiver = reader()
+    publish(server, "a", "b")
+
+    assert texts(pull(receiver, 2)) == ["a", "b"]
+    assert "an unexpected error" in receiver.connection.status.reason

@@ -32,7 +32,7 @@ class ExchangingCarrier(EndingCarrier):
 
     @property
     def is_ending(self) -> bool:
-        return self._wants_final or self._is_stopping
+        return self._wants_final or self._stopping.is_set()
 
     def hold(self, segment: int) -> bool:
         """Has a segment cut for an exchange; False if a cut of it is under way."""

@@ -67,6 +67,9 @@ class Purger:
             self._retry_at_s = time.monotonic() + RETRY_S
             text = "`%s`: what was read is not deleted yet: %s"
             logger.debug(text, self._names.stream, error)
+        except (Exception, SystemExit):
+            self._retry_at_s = time.monotonic() + RETRY_S
+            logger.exception("`%s`: what was read could not be deleted", self._names.stream)
 
     async def _purge_up_to(self, done: int) -> None:
         if self._owns_all:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from torvyn.components.connection import Connection
+from torvyn.components.restart import keep_task_running
 from torvyn.concurrency.end_task import end_task
 from torvyn.jetstream import BrokerUnavailable, Refused, Streams
 
@@ -28,13 +29,18 @@ class StreamFigures:
         return self._found.get(stream, (None, None))
 
     async def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        work = keep_task_running(self._run, self._forget)
+        self._task = asyncio.get_running_loop().create_task(work)
 
     async def stop(self) -> None:
         """Looks for the last time, if the broker answers."""
         if self._task is not None:
             await end_task(self._task)
             await self._look()
+
+    def _forget(self, _: str) -> None:
+        """Old figures must not look like new ones."""
+        self._found.clear()
 
     async def _run(self) -> None:
         while True:
