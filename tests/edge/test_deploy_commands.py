@@ -125,6 +125,33 @@ def test_flows_that_contradict_each_other_are_refused(deploy: Deploy, two_flows:
     ]
 
 
+@pytest.mark.parametrize(
+    "options", [["--serve", "--flow", "main"], ["--serve", "--all"], ["--insecure"]]
+)
+def test_options_of_add_that_would_be_ignored_are_refused(
+    deploy: Deploy, two_flows: str, options: list[str]
+) -> None:
+    problem = deploy("add", "gateway", two_flows, *options, code=2)["problems"][0]
+
+    assert (problem["code"], "means nothing" in problem["message"]) == ("cli.bad-usage", True)
+
+
+def test_a_served_deployment_runs_a_flow_that_is_named_later(
+    deploy: Deploy, two_flows: str, tmp_path: Path
+) -> None:
+    file = Deployment(tmp_path / "root/gateway").settings_file
+    deploy("add", "gateway", two_flows, "--serve")
+    served = DeploymentSettings.read(file)
+
+    deploy("add", "gateway", two_flows, "--flow", "second")
+
+    run = DeploymentSettings.read(file)
+    assert [(each.command, each.flows) for each in (served, run)] == [
+        ("serve", ()),
+        ("run", ("second",)),
+    ]
+
+
 @pytest.mark.parametrize(("flow", "flows"), [("main", ("main",)), (None, ())])
 def test_settings_of_an_earlier_version_name_one_flow(
     tmp_path: Path, flow: str | None, flows: tuple[str, ...]

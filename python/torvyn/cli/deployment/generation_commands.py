@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torvyn.cli.artifacts.access import insecure_option
+from torvyn.cli.artifacts.access import check_insecure, insecure_option
 from torvyn.cli.command_decorator import command as make_command
-from torvyn.cli.deployment.options import existing, name_argument, root_folder, root_option
+from torvyn.cli.deployment.options import (
+    existing,
+    name_argument,
+    refuse_ignored,
+    root_folder,
+    root_option,
+)
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import check_names
 
@@ -47,7 +53,7 @@ def add(
     ARTIFACT is a folder that `torvyn pack` wrote, `oci:FOLDER:TAG`, or `oci://HOST/NAME:TAG`. Its
     digests are verified, and its signatures by the policy of this machine. The first generation of
     a deployment becomes current; later ones wait for `activate`. What to run is kept for later
-    generations, until `--flow` or `--all` is given again.
+    generations, until `--flow`, `--all` or `--serve` is given again.
     """
     from dataclasses import replace
 
@@ -56,15 +62,18 @@ def add(
     from torvyn.edge.generations.settings import DeploymentSettings
 
     check_names(flows, is_all)
+    if is_served:
+        # A server serves all flows of its project.
+        refuse_ignored("beside `--serve`", ("flows", "is_all"))
+    if insecure:
+        check_insecure(artifact)
     deployment = open_deployment(root_folder(root), name)
     record, warnings = add_artifact(deployment, artifact, is_insecure=insecure)
     screen.warn(warnings)
     if flows or is_all or is_served:
         settings = DeploymentSettings.read(deployment.settings_file)
-        command = "serve" if is_served else settings.command
-        settings = replace(settings, command=command)
-        if flows or is_all:
-            settings = replace(settings, flows=flows, is_all=is_all)
+        command = "serve" if is_served else "run"
+        settings = replace(settings, command=command, flows=flows, is_all=is_all)
         settings.write(deployment.settings_file)
     state = deployment.activate(record.number) if is_activated else deployment.state()
     if screen.is_json:
