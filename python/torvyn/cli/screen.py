@@ -19,7 +19,7 @@ from typing import IO, Any, Final, TextIO
 
 from torvyn.concurrency.line_output import finish, write_lines, write_text
 from torvyn.errors import Diagnostic, FlowError, TorvynError
-from torvyn.text.control_characters import escape_controls
+from torvyn.text.control_characters import SURROGATES, escape_controls
 from torvyn.text.redaction import redact
 
 SCHEMA_VERSION: Final = 1
@@ -272,4 +272,5 @@ def _discard(stream: TextIO) -> None:
 
 
 def _json(fields: Any, indent: int | None = None) -> str:
-    return json.dumps(fields, ensure_ascii=False, indent=indent, default=str)
+    text = json.dumps(fields, ensure_ascii=False, indent=indent, default=str)
+    return text if text.isascii() else text.translate(SURROGATES)
