@@ -20,6 +20,7 @@ from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, ac
 from torvyn.edge.channel.publication import KeySet
 from torvyn.edge.failures import check_failed, damaged
 from torvyn.edge.generations import Deployment, GenerationRecord
+from torvyn.edge.generations.disk import reported
 from torvyn.edge.generations.settings import DeploymentSettings, Following
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.edge.update.download import discard, download
@@ -75,6 +76,10 @@ class Updater:
     def look(self, progress: Progress = lambda count: None) -> UpdateResult:
         """Fetches the channel, and makes its artifact current if that is new. Raises a
         `TorvynError` if something is refused or cannot be reached; then nothing has changed."""
+        with reported(self._deployment.folder):
+            return self._look(progress)
+
+    def _look(self, progress: Progress) -> UpdateResult:
         document, trust = accept(self._source.publication(), self.trust(), self._clock())
         state = self._deployment.change(
             lambda state, records: state.accept(trust.channel, trust.to_dict())
