@@ -11,24 +11,23 @@ LINE_SEPARATORS: Final = (0x2028, 0x2029)
 
 _C0_AND_C1: Final = (*range(0x20), *range(0x7F, 0xA0))
 
-SURROGATES: Final = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
-"""For `str.translate`: what stands in a text for bytes that are not UTF-8, such as in the name of a
-file. No stream takes them."""
-
 CONTROLS: Final = {code: f"\\x{code:02x}" for code in _C0_AND_C1 if chr(code) not in "\t\n"} | {
     code: f"\\u{code:04x}" for code in (*BIDI_CONTROLS, *LINE_SEPARATORS)
 }
 """For `str.translate`: every character that a terminal obeys, except tabs and line ends."""
 
 
-_UNSAFE: Final = CONTROLS | SURROGATES
-
-
 def escape_controls(text: str) -> str:
     """The text, safe to print on a terminal."""
-    return text.translate(_UNSAFE)
+    return writable(text).translate(CONTROLS)
 
 
 def escape_line(text: str) -> str:
     """The same for a text that must stay on its line, such as a title that somebody else wrote."""
     return escape_controls(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def writable(text: str) -> str:
+    """The text without halves of surrogate pairs, which stand for bytes that are not UTF-8, such as
+    in the name of a file: no stream takes them."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

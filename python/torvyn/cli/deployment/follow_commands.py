@@ -22,6 +22,7 @@ from torvyn.cli.deployment.options import (
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import duration_s
 from torvyn.errors import UsageError
+from torvyn.text.control_characters import escape_line
 
 if TYPE_CHECKING:
     from torvyn.edge.channel import ChannelTrust
@@ -205,7 +206,7 @@ def update(screen: Screen, name: str, root: str | None) -> int:
     if screen.is_json:
         screen.document({"deployment": name, **asdict(result)})
     else:
-        screen.info(f"[torvyn] {_sentence(result)}")
+        screen.info(f"[torvyn] {escape_line(_sentence(result))}")
     return 0
 
 

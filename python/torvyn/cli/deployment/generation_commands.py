@@ -17,6 +17,7 @@ from torvyn.cli.deployment.options import (
 )
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import check_names
+from torvyn.text.control_characters import escape_line
 
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment, DeploymentState, GenerationRecord
@@ -79,7 +80,9 @@ def add(
     if screen.is_json:
         screen.document({"deployment": name, **_fields(record, state)})
         return 0
-    screen.info(f"[torvyn] Added generation {record.number} of `{name}`: {record.title}")
+    screen.info(
+        f"[torvyn] Added generation {record.number} of `{name}`: {escape_line(record.title)}"
+    )
     if state.current != record.number:
         screen.info(f"[torvyn] To run it: `torvyn deploy activate {name} {record.number}`.")
     return 0
@@ -200,8 +203,6 @@ def _state_of(record: GenerationRecord, state: DeploymentState) -> str:
 
 
 def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
-    from torvyn.text.control_characters import escape_controls
-
     state, records = deployment.state(), deployment.records()
     if not records:
         return [(deployment.name, "none", "", "", "", "", "")]
@@ -210,7 +211,7 @@ def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
             deployment.name,
             str(record.number),
             _state_of(record, state),
-            escape_controls(record.title),
+            escape_line(record.title),
             "" if record.version is None else str(record.version),
             record.digest.removeprefix("sha256:")[:12],
             record.added[:16].replace("T", " "),
