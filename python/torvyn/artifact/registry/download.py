@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -85,14 +86,17 @@ class _Download:
 
     async def run(self) -> None:
         """Fetches until the file has the blob's size. A cut that brought bytes is not counted
-        against the tries: the next one has less to fetch."""
+        against the tries: the next one has less to fetch. Cuts after a few bytes each, below the
+        least rate, are counted: they could go on for ever."""
         connection = self._registry.connection
         backoff = connection.limits.backoff()
+        started_s, began = time.monotonic(), self._file.seek(0, os.SEEK_END)
         while (position := self._file.seek(0, os.SEEK_END)) < self._blob.size:
             try:
                 await self._attempt(position)
             except Retry as failure:
-                if self._file.seek(0, os.SEEK_END) > position:
+                end, lasted_s = self._file.seek(0, os.SEEK_END), time.monotonic() - started_s
+                if end > position and connection.limits.is_timely(end - began, lasted_s):
                     backoff.reset()
                 await connection.wait(backoff, failure)
         self._file.flush()

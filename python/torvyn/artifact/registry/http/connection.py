@@ -62,6 +62,10 @@ class Limits:
         """For a connection and the head of its response, however many parts that comes in."""
         return self.connect_s + self.silence_s
 
+    def is_timely(self, received: int, lasted_s: float) -> bool:
+        """Whether so many bytes in so much time keep the least rate."""
+        return lasted_s <= self.silence_s or received >= self.least_bytes_per_s * lasted_s
+
     def backoff(self) -> Backoff:
         return Backoff(self.tries, self.retry_for_s, self.first_delay_s)
 

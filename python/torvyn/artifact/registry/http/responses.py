@@ -48,8 +48,7 @@ async def timely_chunks(
             return
         received += len(chunk)
         yield chunk
-        lasted_s = time.monotonic() - started_s
-        if lasted_s > limits.silence_s and received < limits.least_bytes_per_s * lasted_s:
+        if not limits.is_timely(received, time.monotonic() - started_s):
             response.close()
             message = f"{what} arrives with less than {limits.least_bytes_per_s} bytes/s"
             raise MissingError("artifact.registry-slow", message)
