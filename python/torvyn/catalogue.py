@@ -62,6 +62,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "edge.channel-expired": "A document of a channel has expired. What runs goes on.",
     "edge.channel-forked": "A channel has two documents of the same version.",
     "edge.channel-invalid": "The document of a channel is malformed.",
+    "edge.channel-keys-differ": "`--key` names other keys than a known channel is trusted with.",
     "edge.channel-other": "A document belongs to another channel.",
     "edge.channel-rolled-back": "A document is older than one that was accepted before.",
     "edge.channel-skipped": "The version of a document is too far ahead of the last one.",

@@ -76,6 +76,11 @@ def _accept(version: int = 1, seen: int = 0, digest: str = "", **fields: Any) ->
     accept(data, trust, 2e9)
 
 
+def _other_keys(_folder: Path) -> None:
+    trusted, named = (KeySet((SigningKey.generate().public,)) for _ in range(2))
+    ChannelTrust("stable", trusted).pinned(named)
+
+
 def _untrusted(_folder: Path) -> None:
     data = publish(ChannelDocument("stable", 1, 0, (ENTRY,)), [SigningKey.generate()]).serialize()
     accept(data, ChannelTrust("stable", KeySet((SigningKey.generate().public,))), 2e9)
@@ -112,6 +117,7 @@ CASES: dict[str, Callable[[Path], Any]] = {
     "edge.channel-expired": lambda _: _accept(expires_s=1),
     "edge.channel-forked": lambda _: _accept(3, seen=3, digest="another"),
     "edge.channel-invalid": lambda _: ChannelDocument.parse(b"{}"),
+    "edge.channel-keys-differ": _other_keys,
     "edge.channel-other": lambda _: _accept(channel="testing"),
     "edge.channel-rolled-back": lambda _: _accept(2, seen=3),
     "edge.channel-skipped": lambda _: _accept(2**40),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from versioned_gateway import pack
 
+from torvyn.artifact.model import TITLE
 from torvyn.cli import app
 from torvyn.cli.deployment.generation_arguments import generation_command, problem_of
 from torvyn.edge.generations import Deployment
@@ -57,6 +59,35 @@ def test_an_added_artifact_becomes_a_generation(deploy: Deploy, dist: Path) -> N
 
     assert (added["number"], added["title"]) == (1, "gateway 1.0.0")
     assert added["state"] == "current (on trial)"
+
+
+EVIL = "\x1b[2J\x9b31m\u202e\u2028\n[torvyn] All is well."
+
+
+@pytest.mark.parametrize("words", [["add", "gateway"], ["list"], ["inspect"]], ids=lambda w: w[0])
+def test_nothing_that_an_artifact_says_is_obeyed_by_a_terminal(
+    deploy: Deploy, tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    layout, plain = pack(tmp_path / "evil", "1.0.0", tmp_path / "delivered.txt")
+    annotations = {TITLE: EVIL, "org.opencontainers.image.version": EVIL, EVIL: EVIL}
+    manifest = replace(layout.manifest(plain), annotations=annotations)
+    layout.add_manifest(manifest, "evil")
+    root, reference = str(tmp_path / "root"), f"oci:{tmp_path / 'evil'}:evil"
+    deploy("add", "gateway", reference)
+    capfd.readouterr()
+    lines = {
+        "add": ["deploy", *words, reference, "--root", root],
+        "list": ["deploy", *words, "--root", root],
+        "inspect": [*words, reference],
+    }
+
+    assert app.run(lines[words[0]]) == 0
+
+    out, err = capfd.readouterr()
+    shown = out + err
+    assert "[2J" in shown
+    assert not {*shown} & {"\x1b", "\x9b", "\u202e", "\u2028"}
+    assert "\n[torvyn] All" not in shown
 
 
 @pytest.mark.promise("edge.remote-updates")
@@ -122,6 +153,33 @@ def test_flows_that_contradict_each_other_are_refused(deploy: Deploy, two_flows:
     assert messages == [
         "`--all` runs every flow, and you named `main` too",
         "you named flow `main` twice",
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [["--serve", "--flow", "main"], ["--serve", "--all"], ["--insecure"]]
+)
+def test_options_of_add_that_would_be_ignored_are_refused(
+    deploy: Deploy, two_flows: str, options: list[str]
+) -> None:
+    problem = deploy("add", "gateway", two_flows, *options, code=2)["problems"][0]
+
+    assert (problem["code"], "means nothing" in problem["message"]) == ("cli.bad-usage", True)
+
+
+def test_a_served_deployment_runs_a_flow_that_is_named_later(
+    deploy: Deploy, two_flows: str, tmp_path: Path
+) -> None:
+    file = Deployment(tmp_path / "root/gateway").settings_file
+    deploy("add", "gateway", two_flows, "--serve")
+    served = DeploymentSettings.read(file)
+
+    deploy("add", "gateway", two_flows, "--flow", "second")
+
+    run = DeploymentSettings.read(file)
+    assert [(each.command, each.flows) for each in (served, run)] == [
+        ("serve", ()),
+        ("run", ("second",)),
     ]
 
 

@@ -43,7 +43,8 @@ def open_checked(path: Path, descriptor: Descriptor) -> Iterator[BufferedReader]
         size = os.fstat(file.fileno()).st_size
         if size != descriptor.size:
             raise digest_mismatch(f"`{path}`", f"it has {size} bytes, not {descriptor.size}")
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        with _reading(path):
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         _check(Digest(f"sha256:{digest}"), size, descriptor, f"`{path}`")
         file.seek(0)
         yield file
@@ -51,11 +52,19 @@ def open_checked(path: Path, descriptor: Descriptor) -> Iterator[BufferedReader]
 
 def read_regular(path: Path, limit_bytes: int) -> bytes:
     """The content of a small file that no digest protects."""
-    with open_regular(path) as file:
+    with open_regular(path) as file, _reading(path):
         data = file.read(limit_bytes + 1)
     if len(data) > limit_bytes:
         raise too_large(f"`{path}` has more than {limit_bytes} bytes")
     return data
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def check_content(data: bytes, descriptor: Descriptor, what: str) -> None:

@@ -4,10 +4,13 @@ outside is read with limits."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from torvyn.artifact.failures import invalid, too_large
+
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def canonical(value: Any) -> bytes:
@@ -25,6 +28,9 @@ def parse_object(data: bytes, what: str, limit_bytes: int) -> dict[str, Any]:
         raise too_large(f"{what} has more than {limit_bytes} bytes")
     try:
         value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        if _SURROGATE.search(data):
+            # Half of a pair is no character: a text with it can be neither stored nor shown.
+            canonical(value)
     except (ValueError, RecursionError) as error:
         raise invalid(f"{what} is not valid JSON: {error}") from None
     if not isinstance(value, dict):

@@ -14,7 +14,7 @@ import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
@@ -46,6 +46,7 @@ from torvyn.artifact.model import (
     check_digest,
 )
 from torvyn.artifact.reference import check_tag
+from torvyn.errors import TorvynError
 from torvyn.machine.files import sync_folder
 
 _MARKER: Final = "oci-layout"
@@ -158,16 +159,21 @@ class Layout:
 
     def referrers(self, digest: Digest, artifact_type: str | None = None) -> list[Descriptor]:
         """The artifacts about this one, such as its signatures, in the order of their digests."""
-        found: dict[Digest, Descriptor] = {}
-        for descriptor in self.index().manifests:
-            if descriptor.media_type != IMAGE_MANIFEST or descriptor.digest == digest:
-                continue
-            manifest = self.manifest(descriptor)
+        found = []
+        for descriptor, manifest in self.manifests():
             is_about = manifest.subject is not None and manifest.subject.digest == digest
             if is_about and artifact_type in (None, manifest.artifact_type):
-                kind = manifest.artifact_type
-                found[descriptor.digest] = replace(descriptor, annotations={}, artifact_type=kind)
-        return sorted(found.values(), key=lambda descriptor: descriptor.digest)
+                found.append(replace(descriptor, artifact_type=manifest.artifact_type))
+        return found
+
+    def manifests(self) -> Iterator[tuple[Descriptor, ImageManifest]]:
+        """What the index lists, each digest once, in their order. Those that cannot be read are
+        skipped: an artifact is not worse because something worthless stands beside it."""
+        listed = {each.digest: each for each in self.index().manifests}
+        for digest in sorted(listed):
+            with contextlib.suppress(TorvynError):
+                descriptor = replace(listed[digest], annotations={})
+                yield descriptor, self.manifest(descriptor)
 
     # Writing
 
@@ -234,6 +240,29 @@ class Layout:
                 kept["", plain.digest] = plain
             index = ImageIndex(tuple(kept[key] for key in sorted(kept)))
             write_file(self.folder / "index.json", index.serialize())
+
+    def remove(self, digests: Collection[Digest]) -> None:
+        """Removes manifests and what refers to them, and the blobs that nothing else names. Entries
+        that cannot be read go too."""
+        with self._locked():
+            named: dict[Digest, set[Digest]] = {}
+            gone = set(digests)
+            for descriptor, manifest in self.manifests():
+                named[descriptor.digest] = {descriptor.digest, *(b.digest for b in manifest.blobs)}
+                if manifest.subject is not None and manifest.subject.digest in digests:
+                    gone.add(descriptor.digest)
+            listed = [each for each in self.index().manifests if each.digest in named.keys() - gone]
+            write_file(self.folder / "index.json", ImageIndex(tuple(listed)).serialize())
+            kept = set[Digest]().union(*(named[each.digest] for each in listed))
+            for digest in gone:
+                for each in named.get(digest, {digest}) - kept:
+                    self._unlink(each)
+
+    def _unlink(self, digest: Digest) -> None:
+        try:
+            self.path(digest).unlink(missing_ok=True)
+        except OSError as error:
+            raise unwritable(self.path(digest), error) from error
 
     def tag(self, name: str, descriptor: Descriptor) -> None:
         self.list_manifest(descriptor, name)

@@ -192,7 +192,7 @@ def _check_schema(value: Mapping[str, Any], media_type: str, what: str) -> None:
         raise invalid(f"{what} does not have the schema version 2")
     found = value.get("mediaType", media_type)
     if found != media_type:
-        shown = ascii(str(found)[:100])[1:-1]
+        shown = ascii(found[:100])[1:-1] if isinstance(found, str) else "unknown"
         raise invalid(f"{what} has the type `{shown}`, not `{media_type}`")
 
 

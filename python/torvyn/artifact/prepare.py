@@ -76,6 +76,8 @@ def use_wheels(folder: Path, files: Collection[str], cache_dir: Path) -> None:
 
     machine = Machine.here()
     chosen = fitting_wheels(wheels, machine)
+    if LOCK_PATH not in files:
+        raise invalid(f"the artifact has wheels, and no `{LOCK_PATH}`")
     # The lock file has the digests of all wheels, so another set of wheels is another folder.
     name = digest_of((folder / LOCK_PATH).read_bytes()).removeprefix("sha256:")
     python = "".join(map(str, machine.python))

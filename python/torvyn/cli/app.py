@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, str]] = {
     "verify": "Verify the files and the signatures of an artifact.",
     "publish": "Publish an artifact to a registry.",
     "pull": "Fetch an artifact of a registry.",
+    "cache": "Show and clean the cache of fetched artifacts.",
     "run": "Run a flow, or several in one process.",
     "serve": "Serve flows over HTTP and gRPC.",
     "reload": "Bring a running flow up to date with its files.",

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, TextIO
 
 from torvyn.concurrency.line_output import finish, write_lines, write_text
 from torvyn.errors import Diagnostic, FlowError, TorvynError
-from torvyn.text.control_characters import escape_controls
+from torvyn.text.control_characters import escape_controls, writable
 from torvyn.text.redaction import redact
 
 SCHEMA_VERSION: Final = 1
@@ -188,6 +188,7 @@ class Screen:
         if stream is None:
             return
         flush_stdout()
+        text = writable(text)
         # A message that cannot be written is dropped: work does not stop because stderr is closed.
         with output_errors() if stream is sys.stdout else suppress(Exception):
             if self.prefix is not None and stream is sys.stderr and not self.is_json:

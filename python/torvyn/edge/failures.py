@@ -89,6 +89,15 @@ def other_channel(found: str, expected: str) -> DeployError:
     return DeployError("edge.channel-other", message)
 
 
+def other_keys(channel: str, trusted: object, named: object) -> DeployError:
+    message = f"the channel `{channel}` must be signed by {trusted} here, and you named {named}"
+    hint = (
+        "leave out `--key` to keep what is trusted; after a theft or a loss, `--replace-keys` "
+        "trusts the keys that you name, and no others"
+    )
+    return DeployError("edge.channel-keys-differ", message, hint=hint)
+
+
 def rolled_back_channel(channel: str, version: int, seen: int) -> DeployError:
     message = f"version {version} of the channel `{channel}` is older than {seen}, which was seen"
     hint = "an old document was served again; to go back, publish the old artifact as a new version"

@@ -19,4 +19,15 @@ CONTROLS: Final = {code: f"\\x{code:02x}" for code in _C0_AND_C1 if chr(code) no
 
 def escape_controls(text: str) -> str:
     """The text, safe to print on a terminal."""
-    return text.translate(CONTROLS)
+    return writable(text).translate(CONTROLS)
+
+
+def escape_line(text: str) -> str:
+    """The same for a text that must stay on its line, such as a title that somebody else wrote."""
+    return escape_controls(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def writable(text: str) -> str:
+    """The text without halves of surrogate pairs, which stand for bytes that are not UTF-8, such as
+    in the name of a file: no stream takes them."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

@@ -180,6 +180,28 @@ def test_a_compressed_body_is_not_unpacked(
     assert not is_cached(options)
 
 
+def test_a_registry_that_cuts_after_each_byte_is_given_up(
+    registry: ScriptedRegistry, options: FetchOptions
+) -> None:
+    async def fault(request: web.Request) -> web.StreamResponse | None:
+        if "/blobs/" not in request.path:
+            return None
+        whole = registry.serve(request)
+        assert isinstance(whole.body, bytes)
+        response = web.StreamResponse(status=whole.status, headers=whole.headers)
+        await response.prepare(request)
+        await response.write(whole.body[:1])
+        cut(request)
+        return response
+
+    registry.fault = fault
+    limits = Limits(silence_s=0.2, least_bytes_per_s=1_000_000, tries=2, first_delay_s=0.001)
+
+    with pytest.raises(MissingError) as caught:
+        pull(registry, replace(options, limits=limits))
+    assert caught.value.code == "artifact.registry-unreachable"
+
+
 def test_a_slow_body_is_given_up(registry: ScriptedRegistry, options: FetchOptions) -> None:
     async def fault(request: web.Request) -> web.StreamResponse | None:
         if BLOB not in request.path:

@@ -10,6 +10,7 @@ from aiohttp import web
 from registry_artifacts import add_artifact
 from scripted_registry import ScriptedRegistry, scripted
 
+from dripping_server import dripping
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.registry.http.challenge import Challenge
@@ -122,3 +123,81 @@ def test_the_address_of_a_token_keeps_the_query_of_its_realm() -> None:
     assert challenge.token_url("repository:p:pull") == (
         "https://a/t?x=1&service=b&scope=repository%3Ap%3Apull"
     )
+
+
+NOT_ADDRESSES = (
+    "https://[", "http://[", "https://host:99999999/", "https://" + "a" * 70 + ".example",
+    "https://a..b/", "https:///x", "ftp://host/", "https://\udcff/", "https://user:word@host/",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", NOT_ADDRESSES)
+@pytest.mark.parametrize("kind", ["realm", "redirect"])
+def test_an_address_that_is_none_is_refused(
+    registry: ScriptedRegistry, options: FetchOptions, address: str, kind: str
+) -> None:
+    realm = {"WWW-Authenticate": f'Bearer realm="{address}"'}
+    status, headers = (401, realm) if kind == "realm" else (307, {"Location": address})
+
+    async def fault(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, headers=headers)
+
+    registry.fault = fault
+
+    with pytest.raises(ArtifactError) as caught:
+        pull(registry, options)
+    assert caught.value.code == "artifact.registry-unsafe"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [b"[" * 60_000, b'{"token":' * 5000, b'{"token": "\\ud800"}', b"\xff", b"", b"1", b"[]"],
+)
+def test_a_token_that_is_none_is_refused(
+    registry: ScriptedRegistry, options: FetchOptions, token: bytes
+) -> None:
+    async def fault(request: web.Request) -> web.StreamResponse:
+        if request.path == "/token":
+            return web.Response(body=token)
+        realm = f'Bearer realm="http://{registry.host}/token"'
+        return web.Response(status=401, headers={"WWW-Authenticate": realm})
+
+    registry.fault = fault
+
+    with pytest.raises(ArtifactError, match="sent no token"):
+        pull(registry, options)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 60_000, b'{"errors":[' * 5000, b'{"errors": [{"code": 1}]}']
+)
+def test_any_text_of_an_error_is_shown_or_left_out(
+    registry: ScriptedRegistry, options: FetchOptions, body: bytes
+) -> None:
+    async def fault(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=400, body=body)
+
+    registry.fault = fault
+
+    with pytest.raises(MissingError, match="status 400"):
+        pull(registry, options)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+DRIPS = {
+    "head": HEAD + b"X-Padding: " + b"a" * 8000,
+    "body": HEAD + b"Content-Length: 8000\r\n\r\n" + b" " * 8000,
+    "chunk size": HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"0" * 8000,
+}
+
+
+@pytest.mark.parametrize("where", DRIPS)
+def test_a_registry_that_sends_a_byte_from_time_to_time_is_given_up(
+    options: FetchOptions, where: str
+) -> None:
+    answer = DRIPS[where]
+    limits = Limits(connect_s=0.1, silence_s=0.2, tries=0, first_delay_s=0.001)
+    with dripping(answer, at_once=len(HEAD)) as host, pytest.raises(MissingError) as caught:
+        fetch(f"oci://{host}/plant:1.0", replace(options, limits=limits))
+
+    assert caught.value.code in ("artifact.registry-unreachable", "artifact.registry-slow")

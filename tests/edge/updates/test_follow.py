@@ -15,8 +15,9 @@ from running_deployment import running
 from versioned_gateway import lost, pack, state_of
 
 from failing_once import UNEXPECTED, fail_once
-from torvyn.artifact.signature.keys import SigningKey
+from torvyn.artifact.signature.keys import PublicKey, SigningKey
 from torvyn.cli import app
+from torvyn.cli.deployment.follow_commands import follow as follow_command
 from torvyn.edge.reporting.collector import stored_reports
 from torvyn.edge.update.follow_loop import FollowLoop
 from torvyn.edge.update.updater import Updater, UpdateResult, UpdateState
@@ -121,6 +122,147 @@ def test_keys_are_changed_by_old_and_new_keys(deploy: Deploy, site: Path) -> Non
     release(deploy, site, "3.0.0", key="release")
     problem = deploy("update", "gateway", "--root", folder, code=2)["problems"][0]
     assert problem["code"] == "edge.channel-untrusted"
+
+
+def follow(deploy: Deploy, site: Path, *words: object, code: int = 0) -> Any:
+    source = ("follow", "gateway", site / "channel.json")
+    return deploy(*source, *words, "--root", site.parent / "root", code=code)
+
+
+@pytest.fixture
+def followed(deploy: Deploy, site: Path) -> Path:
+    """The keys of a deployment that has accepted version 1, signed by `release`."""
+    release(deploy, site, "1.0.0")
+    follow(deploy, site, "--key", site.parent / "release.pub")
+    deploy("update", "gateway", "--root", site.parent / "root")
+    return site.parent
+
+
+def trusted_ids(folder: Path) -> list[str]:
+    keys = state_of(folder / "root/gateway")["channel"]["keys"]  # type: ignore[index]
+    return sorted(PublicKey.parse(pem.encode(), "key").id for pem in keys)
+
+
+def key_id(path: Path) -> str:
+    return PublicKey.read(path).id
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--key", "next.pub"],
+        ["--key", "release.pub", "--key", "next.pub"],
+        ["--key", "release.pub", "--key", "next.pub", "--threshold", "2"],
+    ],
+    ids=["other", "one more", "threshold"],
+)
+def test_other_keys_of_a_known_channel_are_refused_until_they_replace_the_trusted_ones(
+    deploy: Deploy, site: Path, followed: Path, words: list[str]
+) -> None:
+    named = [followed / word if word.endswith(".pub") else word for word in words]
+    problem = follow(deploy, site, *named, code=2)["problems"][0]
+    assert problem["code"] == "edge.channel-keys-differ"
+    assert key_id(followed / "release.pub")[:12] in problem["message"]
+    assert trusted_ids(followed) == [key_id(followed / "release.pub")]
+
+    shown = follow(deploy, site, *named, "--replace-keys")
+
+    expected = sorted(key_id(path) for path in named if isinstance(path, Path))
+    assert trusted_ids(followed) == shown["trusted_keys"] == expected
+
+
+def test_a_replaced_key_is_worthless_and_versions_still_do_not_fall(
+    deploy: Deploy, site: Path, followed: Path
+) -> None:
+    first = (site / "channel.json").read_bytes()
+    follow(deploy, site, "--key", followed / "next.pub", "--replace-keys")
+    update = ("update", "gateway", "--root", followed / "root")
+
+    release(deploy, site, "2.0.0", key="release")
+    assert deploy(*update, code=2)["problems"][0]["code"] == "edge.channel-untrusted"
+    release(deploy, site, "3.0.0", key="next")
+    assert deploy(*update)["version"] == 3
+    follow(deploy, site, "--key", followed / "release.pub", "--replace-keys")
+    (site / "channel.json").write_bytes(first)
+    assert deploy(*update, code=2)["problems"][0]["code"] == "edge.channel-rolled-back"
+
+
+def test_the_trusted_keys_stay_if_none_are_named(
+    deploy: Deploy, site: Path, followed: Path
+) -> None:
+    shown = follow(deploy, site, "--interval", "1h")
+
+    assert shown["trusted_keys"] == trusted_ids(followed) == [key_id(followed / "release.pub")]
+    assert shown["follow"]["interval_s"] == 3600
+
+
+def test_a_deployment_that_comes_back_to_a_channel_knows_its_versions_and_keys(
+    deploy: Deploy, site: Path, followed: Path
+) -> None:
+    first, update = (site / "channel.json").read_bytes(), ("update", "gateway")
+    release(deploy, site, "2.0.0")
+    deploy(*update, "--root", followed / "root")
+    other = ("--artifact", f"gateway=oci:{site}:1.0.0", "--key", followed / "next")
+    deploy("channel", "sign", site / "channel.json.new", "--channel", "testing", *other)
+    (site / "channel.json.new").replace(site / "channel.json")
+    follow(deploy, site, "--channel", "testing", "--key", followed / "next.pub")
+    deploy(*update, "--root", followed / "root")
+
+    problem = follow(deploy, site, "--key", followed / "next.pub", code=2)["problems"][0]
+    follow(deploy, site)
+    (site / "channel.json").write_bytes(first)
+    older = deploy(*update, "--root", followed / "root", code=2)["problems"][0]
+
+    assert problem["code"] == "edge.channel-keys-differ"
+    assert older["code"] == "edge.channel-rolled-back"
+
+
+VALUES = {
+    "source": ["other.json"],
+    "keys": ["--key", "next.pub"],
+    "threshold": ["--threshold", "1"],
+    "replace_keys": ["--replace-keys"],
+    "channel": ["--channel", "testing"],
+    "artifact": ["--artifact", "other"],
+    "interval": ["--interval", "1h"],
+    "heartbeat": ["--heartbeat", "http://127.0.0.1:9/reports"],
+    "device": ["--device", "gw-7"],
+    "insecure": ["--insecure"],
+    "stop": ["--stop"],
+}
+"""Something to write on the command line for each parameter."""
+OUTPUT = {"format", "color", "quiet", "verbose"}
+
+
+def test_every_parameter_of_follow_does_something_or_is_refused(
+    deploy: Deploy, site: Path, followed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(followed)
+    assert {each.name for each in follow_command.params} == {*VALUES, *OUTPUT, "name", "root"}
+    folder, base = followed / "root/gateway", (site / "channel.json", "--root", followed / "root")
+    before = [(folder / name).read_bytes() for name in ("deployment.json", "state.json")]
+
+    for name, words in VALUES.items():
+        source = base[1:] if name in ("source", "stop") else base
+        done = app.run(["deploy", "follow", "gateway", *map(str, source), *words])
+        after = [(folder / name).read_bytes() for name in ("deployment.json", "state.json")]
+        assert done == 2 or (done == 0 and after != before), name
+        for path, data in zip(("deployment.json", "state.json"), before, strict=True):
+            (folder / path).write_bytes(data)
+
+
+@pytest.mark.parametrize("name", [name for name in VALUES if name != "stop"])
+def test_nothing_can_be_set_by_the_command_that_stops(
+    deploy: Deploy, site: Path, followed: Path, name: str
+) -> None:
+    words = ("follow", "gateway", "--stop", *VALUES[name], "--root", followed / "root")
+
+    problem = deploy(*words, code=2)["problems"][0]
+
+    assert (problem["code"], "means nothing beside `--stop`" in problem["message"]) == (
+        "cli.bad-usage",
+        True,
+    )
 
 
 def test_a_channel_is_verified_as_a_device_would(deploy: Deploy, site: Path) -> None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from channel_server import ChannelServer, channel_server
+from channels import key
 from deployments import killed_at
 from followed_channel import FollowedChannel
 from scale import sample
 
+from dripping_server import dripping
 from torvyn.edge.channel import Rollout
 from torvyn.edge.channel.requirement import Requirement
 from torvyn.edge.generations import Deployment
-from torvyn.edge.update.source import FetchLimits
+from torvyn.edge.update.source import FetchLimits, open_source
 from torvyn.errors import TorvynError
 
 HASTY = FetchLimits(silence_s=0.2, min_bytes_per_s=1e9, total_s=1.0)
@@ -248,6 +252,84 @@ def test_a_slow_answer_is_given_up(
     server.body = drip
 
     assert refused(channel.updater(deployment, url(server), limits=HASTY).look) == "edge.too-slow"
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+DRIPS = {
+    "head": HEAD + b"X-Padding: " + b"a" * 8000,
+    "body": HEAD + b"Content-Length: 8000\r\n\r\n" + b" " * 8000,
+    "chunk size": HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"0" * 8000,
+}
+
+
+@pytest.mark.parametrize("where", DRIPS)
+def test_a_server_that_sends_a_byte_from_time_to_time_is_given_up(where: str) -> None:
+    with dripping(DRIPS[where], at_once=len(HEAD)) as host:
+        source = open_source(f"http://{host}/channel.json", HASTY)
+
+        assert refused(source.publication) in ("edge.unreachable", "edge.too-slow")
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[", "http://a..b/", "file:///etc/passwd", "http://a:x/"]
+)
+@pytest.mark.parametrize("is_redirect", [True, False])
+def test_an_address_of_a_channel_that_is_none_is_refused(
+    tmp_path: Path, address: str, is_redirect: bool
+) -> None:
+    answer = b"HTTP/1.1 302 Found\r\nLocation: %s\r\n\r\n" % address.encode()
+    with dripping(answer, at_once=len(answer)) as host:
+        source = open_source(f"http://{host}/channel.json" if is_redirect else address, HASTY)
+
+        assert refused(source.publication) == "edge.unreachable"
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2, 4, 8, 16, 64])
+@pytest.mark.parametrize("is_served", [True, False])
+def test_an_update_on_a_full_disk_is_no_bug_and_can_be_made_later(
+    channel: FollowedChannel, tmp_path: Path, is_served: bool, blocks: int
+) -> None:
+    """As `ulimit -f`: no file may have more than so many blocks of 512 bytes."""
+    channel.offer(2, artifacts=(channel.entry("2.0.0", extra=f"# {'x' * 20_000}"),))
+    with channel_server(channel.folder) as server:
+        source = f"{server.url}/channel.json" if is_served else str(channel.file)
+        deployment = Deployment(tmp_path / "fresh")
+        deployment.create()
+        pems = [key("a").public.pem.decode()]
+        folder = str(deployment.folder)
+
+        done = run_limited(blocks, folder, source, *pems)
+
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() in ("updated", "edge.disk-failed", "artifact.unwritable")
+        result = channel.updater(deployment, source).look()
+        assert result.state in ("updated", "current")
+
+
+def run_limited(blocks: int, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh", sys.executable, "-c", LOOK]
+    return subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+
+
+LOOK = """
+import sys
+from pathlib import Path
+from torvyn.edge.generations import Deployment
+from torvyn.edge.generations.settings import DeploymentSettings, Following
+from torvyn.edge.update import Updater
+from torvyn.errors import TorvynError
+
+folder, source, pem = sys.argv[1:]
+follow = Following(source, "stable", (pem,))
+updater = Updater(
+    Deployment(Path(folder)), DeploymentSettings(), follow,
+    check=lambda record: None, torvyn_version="0.1.0", clock=lambda: 2_000_000_000.0,
+)
+try:
+    print(updater.look().state.value)
+except TorvynError as error:
+    print(error.code)
+"""
 
 
 @pytest.mark.promise("edge.remote-updates")

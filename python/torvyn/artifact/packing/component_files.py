@@ -96,5 +96,16 @@ def relative(
                 "another project can be packed there with `--component`, and named as `oci:...`"
             )
             raise ArtifactError("artifact.outside", message, location=place, hint=hint) from None
-        found[inside.as_posix()] = file
+        found[_name(inside, place)] = file
     return found
+
+
+def _name(path: Path, place: Location | None) -> str:
+    """The path in an artifact, whose names are text: on disk they are any bytes."""
+    try:
+        path.as_posix().encode()
+    except UnicodeEncodeError:
+        message = f"the name of the file `{ascii(path.as_posix())[1:-1]}` is not UTF-8"
+        hint = "rename it, or leave it out with `exclude` of `[pack]`"
+        raise ArtifactError("artifact.bad-path", message, location=place, hint=hint) from None
+    return path.as_posix()

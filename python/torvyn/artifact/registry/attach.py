@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import IMAGE_MANIFEST, Descriptor, Digest, ImageManifest
 from torvyn.artifact.registry.client import Registry
@@ -9,7 +11,7 @@ from torvyn.artifact.registry.download import download
 from torvyn.artifact.registry.referrers import list_referrers
 from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.verification import MAX_BUNDLES
-from torvyn.errors import ArtifactError, MissingError
+from torvyn.errors import ArtifactError, MissingError, TorvynError
 
 
 def attach_bundle(layout: Layout, subject: Descriptor, data: bytes) -> Descriptor:
@@ -24,9 +26,12 @@ def read_bundles(layout: Layout, digest: Digest) -> list[bytes]:
     """The signatures of an artifact that are in the layout."""
     bundles = []
     for referrer in layout.referrers(digest, bundle.MEDIA_TYPE)[:MAX_BUNDLES]:
-        blob = _bundle_blob(layout.manifest(referrer))
         # A signature that cannot be read counts as one that is not trusted.
-        bundles.append(layout.read(blob, bundle.LIMIT_BYTES) if blob else b"")
+        data = b""
+        with contextlib.suppress(TorvynError):
+            blob = _bundle_blob(layout.manifest(referrer))
+            data = layout.read(blob, bundle.LIMIT_BYTES) if blob else b""
+        bundles.append(data)
     return bundles
 
 
@@ -34,7 +39,8 @@ async def fetch_bundles(registry: Registry, digest: Digest, layout: Layout) -> N
     """Adds the signatures that a registry lists to the layout. What is no signature of this
     artifact is left out: anyone who may push to the repository can add to the list."""
     listed = await list_referrers(registry, digest, bundle.MEDIA_TYPE)
-    for referrer in listed[:MAX_BUNDLES]:
+    once = {referrer.digest: referrer for referrer in listed}
+    for referrer in list(once.values())[:MAX_BUNDLES]:
         try:
             await _fetch_bundle(registry, referrer, digest, layout)
         except ArtifactError:

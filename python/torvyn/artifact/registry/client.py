@@ -82,7 +82,7 @@ class Registry:
             shown = ascii(media_type[:100])[1:-1]
             raise invalid(f"`{target}` of {self.name} is of type `{shown}`, not an artifact")
         digest = digest_of(data)
-        claimed = target if ":" in target else headers.get(DIGEST_HEADER, digest)
+        claimed = target if ":" in target else check_digest(headers.get(DIGEST_HEADER, digest))
         if digest != claimed:
             raise digest_mismatch(f"the manifest of {self.name}", f"it is {digest}, not {claimed}")
         return Descriptor(media_type, digest, len(data)), data
@@ -100,7 +100,7 @@ class Registry:
         )
         if status not in (200, 201, 202):
             raise self.failed(status, headers, answer, f"the manifest `{target}`")
-        stored = headers.get(DIGEST_HEADER, digest_of(data))
+        stored = check_digest(headers.get(DIGEST_HEADER, digest_of(data)))
         if stored != digest_of(data):
             raise digest_mismatch(f"the manifest in {self.name}", f"it was stored as {stored}")
         return SUBJECT_HEADER in headers

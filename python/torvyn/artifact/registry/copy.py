@@ -12,12 +12,13 @@ def copy_artifact(source: Layout, artifact: Descriptor, folder: Path, *tags: str
     """Copies the artifact with its signatures; every blob is checked."""
     target = Layout.create(folder)
     for referrer in source.referrers(artifact.digest):
-        _copy_one(source, referrer, target)
-    _copy_one(source, artifact, target, *tags)
+        copy_one(source, referrer, target)
+    copy_one(source, artifact, target, *tags)
     return target
 
 
-def _copy_one(source: Layout, artifact: Descriptor, target: Layout, *tags: str) -> None:
+def copy_one(source: Layout, artifact: Descriptor, target: Layout, *tags: str) -> None:
+    """Copies only the artifact itself."""
     for blob in source.manifest(artifact).blobs:
         if not target.has(blob):
             source.verify(blob)

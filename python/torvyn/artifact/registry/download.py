@@ -22,7 +22,7 @@ from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor
 from torvyn.artifact.registry.client import Registry
 from torvyn.artifact.registry.http.connection import Limits
-from torvyn.artifact.registry.http.responses import Retry, failure_of
+from torvyn.artifact.registry.http.responses import Retry, failure_of, timely_chunks
 from torvyn.errors import ArtifactError, MissingError
 
 if TYPE_CHECKING:
@@ -86,14 +86,17 @@ class _Download:
 
     async def run(self) -> None:
         """Fetches until the file has the blob's size. A cut that brought bytes is not counted
-        against the tries: the next one has less to fetch."""
+        against the tries: the next one has less to fetch. Cuts after a few bytes each, below the
+        least rate, are counted: they could go on for ever."""
         connection = self._registry.connection
         backoff = connection.limits.backoff()
+        started_s, began = time.monotonic(), self._file.seek(0, os.SEEK_END)
         while (position := self._file.seek(0, os.SEEK_END)) < self._blob.size:
             try:
                 await self._attempt(position)
             except Retry as failure:
-                if self._file.seek(0, os.SEEK_END) > position:
+                end, lasted_s = self._file.seek(0, os.SEEK_END), time.monotonic() - started_s
+                if end > position and connection.limits.is_timely(end - began, lasted_s):
                     backoff.reset()
                 await connection.wait(backoff, failure)
         self._file.flush()
@@ -108,7 +111,7 @@ class _Download:
             if response.status == 404:
                 raise not_found(f"blob {self._blob.digest}", self._registry.name)
             if response.status not in (200, 206, 416):
-                raise await failure_of(response, connection.host, self._what)
+                raise await failure_of(response, connection.limits, connection.host, self._what)
             if response.status != 206 and position:
                 self._restart(position)
             elif response.status == 206 and _first_byte(response) != position:
@@ -124,19 +127,13 @@ class _Download:
         self._file.seek(self._file.truncate(0))
 
     async def _receive(self, response: aiohttp.ClientResponse, limits: Limits) -> None:
-        started_s, received = time.monotonic(), 0
-        left = self._blob.size - self._file.tell()
-        async for chunk in response.content.iter_any():
+        left, received = self._blob.size - self._file.tell(), 0
+        async for chunk in timely_chunks(response, limits, self._what):
             received += len(chunk)
             if received > left:
                 response.close()
                 raise too_large(f"{self._what} has more than its {self._blob.size} bytes")
             self._write(chunk)
-            lasted_s = time.monotonic() - started_s
-            if lasted_s > limits.silence_s and received < limits.least_bytes_per_s * lasted_s:
-                response.close()
-                message = f"{self._what} arrives with less than {limits.least_bytes_per_s} bytes/s"
-                raise MissingError("artifact.registry-slow", message)
         self._file.flush()
         if received < left:
             raise self._cut(f"it ended after {received} of {left} bytes")

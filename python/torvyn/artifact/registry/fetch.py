@@ -164,11 +164,13 @@ class _Fetch:
                 raise invalid(f"`{reference}` is a list of images, not an artifact of torvyn")
             manifest = ImageManifest.parse(data)
             _check_size(manifest, options.max_bytes)
-            await fetch_bundles(registry, descriptor.digest, self._cache.layout)
-            self._verify(descriptor.digest).enforce()
-            await self._download(registry, manifest)
-        self._cache.layout.add(IMAGE_MANIFEST, data)
-        self._cache.layout.list_manifest(descriptor)
+            with self._cache.staging() as staged:
+                await fetch_bundles(registry, descriptor.digest, staged)
+                self._verify(descriptor.digest, staged).enforce()
+                size_bytes = sum(blob.size for blob in manifest.blobs)
+                self._cache.make_room(1 + len(staged.index().manifests), size_bytes)
+                await self._download(registry, manifest)
+                self._cache.store(descriptor, data, staged)
         if reference.digest is None:
             self._cache.remember(reference, descriptor.digest)
         return self._fetched(descriptor)
@@ -183,9 +185,11 @@ class _Fetch:
 
         await all_of(one(blob) for blob in manifest.blobs)
 
-    def _verify(self, digest: Digest) -> Verification:
+    def _verify(self, digest: Digest, *staged: Layout) -> Verification:
         rule = self._options.policy.rule_for(self._source)
-        return verify(self._source, digest, read_bundles(self._cache.layout, digest), rule)
+        layouts = (*staged, self._cache.layout)
+        bundles = dict.fromkeys(each for layout in layouts for each in read_bundles(layout, digest))
+        return verify(self._source, digest, list(bundles), rule)
 
     def _fetched(self, descriptor: Descriptor) -> Fetched:
         verification = self._verify(descriptor.digest).enforce()

@@ -98,7 +98,9 @@ class _Upload:
             if response.status == 201 and mount_from is not None:
                 return None
             if response.status != 202:
-                raise await failure_of(response, self._connection.host, self._what)
+                raise await failure_of(
+                    response, self._connection.limits, self._connection.host, self._what
+                )
             return self._connection.location(response)
 
     async def _send_chunks(self, address: str) -> tuple[str, int]:
@@ -145,7 +147,9 @@ class _Upload:
                 raise await self._failure(response)
 
     async def _failure(self, response: aiohttp.ClientResponse) -> TorvynError | Retry:
-        failure = await failure_of(response, self._connection.host, self._what)
+        failure = await failure_of(
+            response, self._connection.limits, self._connection.host, self._what
+        )
         if response.status in (404, 416) and isinstance(failure, TorvynError):
             return _UploadLost(failure)
         return failure
@@ -160,7 +164,9 @@ class _Upload:
             headers["Content-Range"] = f"{begin}-{end - 1}"
         body = (lambda: self._pieces(begin, end)) if end > begin else None
         scope = self._registry.push_scope
-        return self._connection.request(method, address, scope, headers=headers, body=body)
+        return self._connection.request(
+            method, address, scope, headers=headers, body=body, body_bytes=end - begin
+        )
 
     async def _pieces(self, begin: int, end: int) -> AsyncIterator[bytes]:
         self._file.seek(begin)

@@ -34,7 +34,8 @@ class Statement:
         if record.get("_type") != STATEMENT_TYPE:
             raise invalid("the signed text is not an in-toto statement")
         if record.get("predicateType") != PREDICATE_TYPE:
-            shown = ascii(str(record.get("predicateType"))[:100])[1:-1]
+            found = record.get("predicateType")
+            shown = ascii(found[:100])[1:-1] if isinstance(found, str) else "unknown"
             raise invalid(f"the statement is of type `{shown}`, not a signature")
         predicate = record.get("predicate")
         predicate = predicate if isinstance(predicate, Mapping) else {}
@@ -72,7 +73,7 @@ def _time(text: object) -> datetime | None:
     if text is None:
         return None
     try:
-        time = datetime.fromisoformat(str(text))
+        time = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
         time = None
     if time is None or time.tzinfo is None:

@@ -6,6 +6,7 @@ A wheel is a zip file; what it installs next to other packages is at its top or 
 
 from __future__ import annotations
 
+import errno
 import shutil
 import stat
 import sys
@@ -18,7 +19,7 @@ from typing import Final
 from torvyn.artifact.failures import invalid, too_large, unwritable
 from torvyn.artifact.paths import check_path
 from torvyn.artifact.wheels.tags import Machine, WheelName
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, TorvynError
 
 _MAX_FILES: Final = 100_000
 _MAX_BYTES: Final = 4 << 30
@@ -47,7 +48,10 @@ def install(wheels: Collection[Path], target: Path) -> None:
     """Unpacks wheels into the folder `target`, unless it exists. It appears complete."""
     if target.is_dir():
         return
-    temporary = Path(tempfile.mkdtemp(prefix=".site-", dir=target.parent))
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=".site-", dir=target.parent))
+    except OSError as error:
+        raise unwritable(target, error) from error
     try:
         for wheel in wheels:
             _unpack(wheel, temporary)
@@ -73,7 +77,13 @@ def _unpack(wheel: Path, target: Path) -> None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(entry) as source, file.open("wb") as copy:
                     shutil.copyfileobj(source, copy, 1 << 20)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except TorvynError:
+        raise
+    except Exception as error:
+        # `zipfile` raises errors of many kinds for damaged files, also an OSError for a place
+        # before their start. All others are of the disk.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise invalid(f"`{wheel.name}` is not a usable wheel: {error}") from None
 
 

@@ -24,6 +24,15 @@ insecure_option = click.option(
 )
 
 
+def check_insecure(source: str) -> None:
+    """Raises an error if `--insecure` was given for a source that is in no registry."""
+    from torvyn.artifact.reference import SCHEME
+
+    if not source.startswith(SCHEME):
+        message = f"`--insecure` means nothing for `{source}`, which is not in a registry"
+        raise UsageError("cli.bad-usage", message, hint="leave it out")
+
+
 def fetch_arguments(function: Function) -> Function:
     """The options of commands that fetch an artifact."""
     options = (

@@ -9,6 +9,7 @@ import click
 from torvyn.cli.artifacts.access import fetch_arguments, fetch_artifact
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
+from torvyn.text.control_characters import escape_line
 
 EXAMPLE = """\
 torvyn inspect guard.wasm
@@ -36,7 +37,8 @@ def command(screen: Screen, target: str, **options: bool) -> int:
     if screen.is_json:
         screen.document(facts)
     else:
-        screen.data("\n".join(_artifact_lines(facts) if is_artifact else _lines(facts)))
+        lines = _artifact_lines(facts) if is_artifact else _lines(facts)
+        screen.data("\n".join(map(escape_line, lines)))
     return 0
 
 

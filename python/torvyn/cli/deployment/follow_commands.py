@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torvyn.cli.artifacts.access import insecure_option
+from torvyn.cli.artifacts.access import check_insecure, insecure_option
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.deployment.options import (
     existing,
     name_argument,
+    refuse_ignored,
     root_folder,
     root_option,
     threshold_option,
 )
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import duration_s
+from torvyn.errors import UsageError
+from torvyn.text.control_characters import escape_line
 
 if TYPE_CHECKING:
+    from torvyn.edge.channel import ChannelTrust
+    from torvyn.edge.channel.publication import KeySet
     from torvyn.edge.generations import Deployment
     from torvyn.edge.generations.settings import DeploymentSettings
     from torvyn.edge.update import Updater, UpdateResult
@@ -29,7 +34,13 @@ if TYPE_CHECKING:
 FOLLOW_EXAMPLE = """\
 torvyn deploy follow gateway https://updates.example.com/channel.json --key release.pub
 torvyn deploy follow gateway /media/stick/channel.json --key release.pub
+torvyn deploy follow gateway https://updates.example.com/channel.json --key new.pub --replace-keys
 torvyn deploy follow gateway --stop"""
+
+_NOT_WITH_STOP = (
+    "source", "keys", "threshold", "replace_keys", "channel", "artifact", "interval", "heartbeat",
+    "device", "insecure",
+)  # fmt: skip
 
 
 @make_command("follow", example=FOLLOW_EXAMPLE)
@@ -40,9 +51,14 @@ torvyn deploy follow gateway --stop"""
     "keys",
     multiple=True,
     metavar="FILE",
-    help="A public key that may sign the channel. Repeatable.",
+    help="A public key that may sign the channel. Repeatable. A channel that is known needs none.",
 )
 @threshold_option("How many of the keys must have signed.")
+@click.option(
+    "--replace-keys",
+    is_flag=True,
+    help="Trust these keys and no others from now on.",
+)
 @click.option(
     "--channel", default="stable", show_default=True, metavar="NAME", help="Its name, as signed."
 )
@@ -66,52 +82,95 @@ def follow(screen: Screen, name: str, source: str | None, root: str | None, **op
 
     SOURCE is a file, an `http(s)://` address, or `oci://HOST/NAME:TAG`. A running deployment must
     be restarted once; from then on it looks for new versions by itself. What the channel offers is
-    used only if the keys have signed it.
+    used only if the keys have signed it. Once something was accepted, the channel changes its keys
+    itself (`torvyn deploy channel rotate`); you replace them with `--replace-keys`.
     """
     from torvyn.edge.generations import open_deployment
     from torvyn.edge.generations.settings import DeploymentSettings
 
-    deployment = open_deployment(root_folder(root), name)
-    deployment.create()
-    settings = DeploymentSettings.read(deployment.settings_file)
     if options["stop"]:
-        settings = replace(settings, follow=None)
-    else:
-        settings = _following(settings, source, options)
+        refuse_ignored("beside `--stop`", _NOT_WITH_STOP)
+        deployment = existing(root, name)
+        settings = replace(DeploymentSettings.read(deployment.settings_file), follow=None)
+        settings.write(deployment.settings_file)
+        return _show_following(screen, name, settings, None)
+    deployment = open_deployment(root_folder(root), name)
+    trust = _wanted_trust(deployment, options)
+    settings = _following(DeploymentSettings.read(deployment.settings_file), source, trust, options)
+    deployment.create()
+    if options["replace_keys"]:
+        # Before the settings: the running deployment trusts what the state says.
+        pinned = trust.to_dict()
+        deployment.change(lambda state, records: state.accept(trust.channel, pinned))
     settings.write(deployment.settings_file)
+    return _show_following(screen, name, settings, trust.keys)
+
+
+def _show_following(
+    screen: Screen, name: str, settings: DeploymentSettings, keys: KeySet | None
+) -> int:
     if screen.is_json:
-        screen.document({"deployment": name, **asdict(settings)})
+        ids = {} if keys is None else {"trusted_keys": sorted(key.id for key in keys.keys)}
+        screen.document({"deployment": name, **asdict(settings), **ids})
     elif settings.follow is None:
         screen.info(f"[torvyn] `{name}` follows no channel any more.")
     else:
         screen.info(f"[torvyn] `{name}` follows {settings.follow.source}.")
+        screen.info(f"[torvyn] Each version must be signed by {keys}.")
         screen.info(f"[torvyn] To look for an update now: `torvyn deploy update {name}`.")
     return 0
 
 
-def _following(
-    settings: DeploymentSettings, source: str | None, options: dict[str, Any]
-) -> DeploymentSettings:
+def _wanted_trust(deployment: Deployment, options: dict[str, Any]) -> ChannelTrust:
+    """What is trusted from now on. Other keys than those that are trusted already are refused,
+    unless the command line says that they replace them."""
+    from torvyn.edge.channel import ChannelTrust
+    from torvyn.edge.update.updater import accepted_trust
+
+    trust = accepted_trust(deployment.state(), options["channel"])
+    if not options["keys"]:
+        refuse_ignored("without `--key`", ("threshold", "replace_keys"))
+        if trust is None:
+            raise _needs_keys()
+        return trust
+    keys = _named_keys(options)
+    if trust is None:
+        return ChannelTrust(options["channel"], keys)
+    return trust.pinned(keys, may_replace=options["replace_keys"])
+
+
+def _named_keys(options: dict[str, Any]) -> KeySet:
     from torvyn.artifact.signature.keys import PublicKey
     from torvyn.edge.channel.publication import KeySet
-    from torvyn.edge.generations.settings import Following
-    from torvyn.errors import UsageError
 
-    if source is None or not options["keys"]:
-        message = "a channel needs its source and at least one `--key`"
-        hint = "for example `torvyn deploy follow gateway channel.json --key release.pub`"
-        raise UsageError("cli.bad-usage", message, hint=hint)
     pems = [PublicKey.read(path).pem.decode() for path in options["keys"]]
     try:
-        KeySet.of(pems, options["threshold"], 1)
+        return KeySet.of(pems, options["threshold"], 1)
     except ValueError as error:
         raise UsageError("cli.bad-value", f"`--threshold`: {error}") from None
+
+
+def _needs_keys() -> UsageError:
+    message = "a channel needs its source and at least one `--key`"
+    hint = "for example `torvyn deploy follow gateway channel.json --key release.pub`"
+    return UsageError("cli.bad-usage", message, hint=hint)
+
+
+def _following(
+    settings: DeploymentSettings, source: str | None, trust: ChannelTrust, options: dict[str, Any]
+) -> DeploymentSettings:
+    from torvyn.edge.generations.settings import Following
+
+    if source is None:
+        raise _needs_keys()
+    if options["insecure"]:
+        check_insecure(source)
     place = source if "://" in source else str(Path(source).absolute())
     following = Following(
         place,
-        options["channel"],
-        tuple(pems),
-        options["threshold"],
+        trust.channel,
+        tuple(trust.keys.pems),
+        trust.keys.threshold,
         options["artifact"],
         duration_s("--interval", options["interval"]),
         options["insecure"],
@@ -135,7 +194,6 @@ def update(screen: Screen, name: str, root: str | None) -> int:
     reached, and 2 if something is refused.
     """
     from torvyn.edge.generations.settings import DeploymentSettings
-    from torvyn.errors import UsageError
 
     deployment = existing(root, name)
     settings = DeploymentSettings.read(deployment.settings_file)
@@ -148,7 +206,7 @@ def update(screen: Screen, name: str, root: str | None) -> int:
     if screen.is_json:
         screen.document({"deployment": name, **asdict(result)})
     else:
-        screen.info(f"[torvyn] {_sentence(result)}")
+        screen.info(f"[torvyn] {escape_line(_sentence(result))}")
     return 0
 
 

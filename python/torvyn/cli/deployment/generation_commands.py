@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torvyn.cli.artifacts.access import insecure_option
+from torvyn.cli.artifacts.access import check_insecure, insecure_option
 from torvyn.cli.command_decorator import command as make_command
-from torvyn.cli.deployment.options import existing, name_argument, root_folder, root_option
+from torvyn.cli.deployment.options import (
+    existing,
+    name_argument,
+    refuse_ignored,
+    root_folder,
+    root_option,
+)
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import check_names
+from torvyn.text.control_characters import escape_line
 
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment, DeploymentState, GenerationRecord
@@ -47,7 +54,7 @@ def add(
     ARTIFACT is a folder that `torvyn pack` wrote, `oci:FOLDER:TAG`, or `oci://HOST/NAME:TAG`. Its
     digests are verified, and its signatures by the policy of this machine. The first generation of
     a deployment becomes current; later ones wait for `activate`. What to run is kept for later
-    generations, until `--flow` or `--all` is given again.
+    generations, until `--flow`, `--all` or `--serve` is given again.
     """
     from dataclasses import replace
 
@@ -56,21 +63,26 @@ def add(
     from torvyn.edge.generations.settings import DeploymentSettings
 
     check_names(flows, is_all)
+    if is_served:
+        # A server serves all flows of its project.
+        refuse_ignored("beside `--serve`", ("flows", "is_all"))
+    if insecure:
+        check_insecure(artifact)
     deployment = open_deployment(root_folder(root), name)
     record, warnings = add_artifact(deployment, artifact, is_insecure=insecure)
     screen.warn(warnings)
     if flows or is_all or is_served:
         settings = DeploymentSettings.read(deployment.settings_file)
-        command = "serve" if is_served else settings.command
-        settings = replace(settings, command=command)
-        if flows or is_all:
-            settings = replace(settings, flows=flows, is_all=is_all)
+        command = "serve" if is_served else "run"
+        settings = replace(settings, command=command, flows=flows, is_all=is_all)
         settings.write(deployment.settings_file)
     state = deployment.activate(record.number) if is_activated else deployment.state()
     if screen.is_json:
         screen.document({"deployment": name, **_fields(record, state)})
         return 0
-    screen.info(f"[torvyn] Added generation {record.number} of `{name}`: {record.title}")
+    screen.info(
+        f"[torvyn] Added generation {record.number} of `{name}`: {escape_line(record.title)}"
+    )
     if state.current != record.number:
         screen.info(f"[torvyn] To run it: `torvyn deploy activate {name} {record.number}`.")
     return 0
@@ -191,8 +203,6 @@ def _state_of(record: GenerationRecord, state: DeploymentState) -> str:
 
 
 def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
-    from torvyn.text.control_characters import escape_controls
-
     state, records = deployment.state(), deployment.records()
     if not records:
         return [(deployment.name, "none", "", "", "", "", "")]
@@ -201,7 +211,7 @@ def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
             deployment.name,
             str(record.number),
             _state_of(record, state),
-            escape_controls(record.title),
+            escape_line(record.title),
             "" if record.version is None else str(record.version),
             record.digest.removeprefix("sha256:")[:12],
             record.added[:16].replace("T", " "),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment
@@ -36,6 +39,19 @@ def threshold_option(help: str) -> Callable[[Function], Function]:
 
 def name_argument(function: Function) -> Function:
     return click.argument("name", metavar="NAME")(function)
+
+
+def refuse_ignored(where: str, names: Collection[str]) -> None:
+    """Raises an error if one of these parameters was given where it means nothing: whoever writes
+    it expects that it does something."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is ParameterSource.COMMANDLINE:
+            is_option = isinstance(parameter, click.Option)
+            shown = parameter.opts[0] if is_option else (parameter.name or "").upper()
+            message = f"`{shown}` means nothing {where}"
+            raise UsageError("cli.bad-usage", message, hint="leave it out")
 
 
 def root_folder(root: str | None) -> Path:

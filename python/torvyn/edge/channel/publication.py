@@ -42,6 +42,15 @@ class KeySet:
             raise ValueError(f"{threshold} of {len(keys)} keys is not a threshold")
         return cls(keys, threshold, step)
 
+    def __str__(self) -> str:
+        """For people: `2 of the keys 3f2a51c09d7e, 99aa01b2c3d4`."""
+        ids = ", ".join(sorted(key.id[:12] for key in self.keys))
+        return f"the key {ids}" if len(self.keys) == 1 else f"{self.threshold} of the keys {ids}"
+
+    def is_same(self, other: KeySet) -> bool:
+        """Whether the same signatures are enough for both, whatever led to them."""
+        return (set(self.keys), self.threshold) == (set(other.keys), other.threshold)
+
     @property
     def pems(self) -> list[str]:
         return [key.pem.decode() for key in self.keys]

@@ -26,6 +26,7 @@ from torvyn.edge.failures import (
     forked_channel,
     invalid_channel,
     other_channel,
+    other_keys,
     rolled_back_channel,
     skipped_versions,
     untrusted_channel,
@@ -56,6 +57,16 @@ class ChannelTrust:
         """For how long the accepted document has been expired."""
         expires_s = self.expires_s
         return 0.0 if expires_s is None else max(0.0, self.now_s(clock_s) - expires_s)
+
+    def pinned(self, keys: KeySet, *, may_replace: bool = False) -> ChannelTrust:
+        """With the keys that a person has named. Other keys than those that are trusted are refused
+        unless they may replace them; then versions still never fall, and dates start afresh, as
+        after a change of keys."""
+        if keys.is_same(self.keys):
+            return self
+        if not may_replace:
+            raise other_keys(self.channel, self.keys, keys)
+        return replace(self, keys=keys, issued_s=0, expires_s=None)
 
     def to_dict(self) -> dict[str, Any]:
         return {

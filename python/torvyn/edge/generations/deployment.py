@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Unpack
 
 from torvyn.edge.failures import damaged, disk_failed, no_generation, unknown_generation
-from torvyn.edge.generations.disk import Disk, hold, is_in_use
+from torvyn.edge.generations.disk import Disk, hold, is_in_use, reported
 from torvyn.edge.generations.locking import held_lock
 from torvyn.edge.generations.records import PROJECT, Facts, GenerationRecord, manifest_of
 from torvyn.edge.generations.state import DeploymentState
@@ -114,7 +114,8 @@ class Deployment:
         self.create()
         with self._disk.staging(self._staging) as staged:
             made = staged / "generation"
-            made.mkdir()
+            with reported(made):
+                made.mkdir()
             fill(made / PROJECT)
             with self._locked():
                 number = max(self.state().next, *(n + 1 for n in self.records()), 1)

@@ -26,7 +26,7 @@ class Disk:
 
     def write(self, path: Path, data: bytes) -> None:
         """Replaces a file, or leaves the old one."""
-        with _reported(path):
+        with reported(path):
             new = path.with_name(f".{path.name}.new")
             try:
                 self._write_new(new, data)
@@ -53,7 +53,7 @@ class Disk:
 
     def link(self, path: Path, target: str | None) -> None:
         """Makes `path` a symbolic link to the target; without one, removes it."""
-        with _reported(path):
+        with reported(path):
             if target is None:
                 self.step(f"unlink {path.name}")
                 path.unlink(missing_ok=True)
@@ -70,7 +70,7 @@ class Disk:
 
     def move(self, source: Path, target: Path) -> None:
         """Renames a folder whose files are on disk already. The target must not exist."""
-        with _reported(target):
+        with reported(target):
             self.step(f"move {target.name}")
             source.rename(target)
             self.step(f"sync folder of {target.name}")
@@ -80,7 +80,7 @@ class Disk:
 
     def remove(self, folder: Path, staging: Path) -> None:
         """Removes a folder: it disappears at once, and its files afterwards."""
-        with _reported(folder):
+        with reported(folder):
             trash = Path(tempfile.mkdtemp(prefix=_TRASH, dir=staging))
             self.move(folder, trash / folder.name)
             self.step(f"remove {folder.name}")
@@ -90,9 +90,9 @@ class Disk:
     def staging(self, folder: Path) -> Iterator[Path]:
         """A new folder inside `folder`, gone after the block. It is locked, so that `sweep` of
         another process leaves it alone."""
-        with _reported(folder):
+        with reported(folder):
             made = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
-        descriptor = os.open(made, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(made, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield made
@@ -122,7 +122,7 @@ def is_writable(folder: Path) -> bool:
 
 def hold(folder: Path) -> int:
     """A descriptor: until it is closed, the folder is in use."""
-    with _reported(folder):
+    with reported(folder):
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor
@@ -150,7 +150,8 @@ def _target_of(path: Path) -> str | None:
 
 
 @contextlib.contextmanager
-def _reported(path: Path) -> Iterator[None]:
+def reported(path: Path) -> Iterator[None]:
+    """What the disk refuses in this block is `edge.disk-failed`."""
     try:
         yield
     except OSError as error:

@@ -42,6 +42,8 @@ class DeploymentState:
     """Versions of the channel before this one are not activated any more."""
     channel: Mapping[str, Any] = field(default_factory=dict)
     """What the deployment knows about its channel: see `torvyn.edge.channel.trust`."""
+    left_channels: Mapping[str, Any] = field(default_factory=dict)
+    """The same of the channels that it has followed before, by name."""
     exchange: Mapping[str, Any] = field(default_factory=dict)
     """The last `ExchangeReport`: see `torvyn.edge.running`."""
 
@@ -87,6 +89,13 @@ class DeploymentState:
             state = replace(state, trying=None, attempts=0)
         return replace(state, min_version=max(self.min_version, min_version))
 
+    def accept(self, name: str, channel: Mapping[str, Any]) -> DeploymentState:
+        """Something was accepted from the channel of that name. What is known of the one before is
+        kept, so that nobody can roll back a deployment that leaves a channel and comes back."""
+        left = {**self.left_channels, self.channel.get("name", name): self.channel}
+        left.pop(name, None)
+        return replace(self, channel=channel, left_channels=left)
+
     def start(self, records: Mapping[int, GenerationRecord]) -> DeploymentState:
         """Counts a start of the current generation; one on trial that was started too often is
         given up instead."""
@@ -123,6 +132,13 @@ class DeploymentState:
         others = sorted((number for number in numbers if number not in used), reverse=True)
         return sorted(others[keep:])
 
+    def accepted(self, name: str) -> Mapping[str, Any]:
+        """What is known of the channel of that name. After damage, what is left counts for any."""
+        if self.channel.get("name", name) == name:
+            return self.channel
+        found: Mapping[str, Any] = self.left_channels.get(name, {})
+        return found
+
     @property
     def seen_version(self) -> int:
         """The newest version of the channel that was accepted."""
@@ -150,6 +166,7 @@ class DeploymentState:
             "failed": failed,
             "min_version": self.min_version,
             "channel": dict(self.channel),
+            "left_channels": dict(self.left_channels),
             "exchange": dict(self.exchange),
         }
 
@@ -172,6 +189,7 @@ class DeploymentState:
             failed=failed,
             min_version=int(value["min_version"]),
             channel=dict(value["channel"]),
+            left_channels=dict(value.get("left_channels", {})),
             exchange=dict(value.get("exchange", {})),
         )
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from torvyn.artifact.blob_files import open_regular, read_regular
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor, Digest
 from torvyn.artifact.reference import SCHEME
 from torvyn.edge.channel.publication import MAX_BYTES
-from torvyn.edge.failures import unreachable
+from torvyn.edge.failures import disk_failed, unreachable
 from torvyn.errors import ArtifactError, MissingError
 
 Progress = Callable[[int], None]
@@ -52,17 +52,21 @@ class FileSource:
 
     def fetch(self, blobs: Sequence[Descriptor], layout: Layout, progress: Progress) -> None:
         parts = layout.folder / "parts"
-        parts.mkdir(exist_ok=True)
         for blob in blobs:
             part = parts / blob.digest.removeprefix("sha256:")
-            if part.exists() and part.stat().st_size > blob.size:
-                part.unlink()
-            self._append(blob, part)
+            try:
+                parts.mkdir(exist_ok=True)
+                if part.exists() and part.stat().st_size > blob.size:
+                    part.unlink()
+                self._append(blob, part)
+            except OSError as error:
+                raise disk_failed(part, error) from error
             self._adopt(layout, part, blob)
             progress(blob.size)
 
     def _append(self, blob: Descriptor, target: Path) -> None:
-        """Appends to a file what it lacks, and not more than the size of the blob."""
+        """Appends to a file what it lacks, and not more than the size of the blob. An `OSError` is
+        of the file; what the source cannot give is `edge.unreachable`."""
         raise NotImplementedError
 
     def _adopt(self, layout: Layout, part: Path, blob: Descriptor) -> None:
@@ -91,8 +95,14 @@ class FolderSource(FileSource):
     def _append(self, blob: Descriptor, target: Path) -> None:
         with open_regular(self._blob(blob.digest)) as file, target.open("ab") as out:
             file.seek(out.tell())
-            while (room := blob.size - out.tell()) and (chunk := file.read(min(room, 1 << 20))):
+            while (room := blob.size - out.tell()) and (chunk := self._read(file, room)):
                 out.write(chunk)
+
+    def _read(self, file: BinaryIO, room: int) -> bytes:
+        try:
+            return file.read(min(room, 1 << 20))
+        except OSError as error:  # the stick was pulled out
+            raise unreachable(str(self._path), error) from error
 
     def _blob(self, digest: Digest) -> Path:
         return self._path.parent / blob_path(digest)

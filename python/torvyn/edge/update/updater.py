@@ -10,7 +10,7 @@ import logging
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, ac
 from torvyn.edge.channel.publication import KeySet
 from torvyn.edge.failures import check_failed, damaged
 from torvyn.edge.generations import Deployment, GenerationRecord
+from torvyn.edge.generations.disk import reported
 from torvyn.edge.generations.settings import DeploymentSettings, Following
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.edge.update.download import discard, download
@@ -75,9 +76,13 @@ class Updater:
     def look(self, progress: Progress = lambda count: None) -> UpdateResult:
         """Fetches the channel, and makes its artifact current if that is new. Raises a
         `TorvynError` if something is refused or cannot be reached; then nothing has changed."""
+        with reported(self._deployment.folder):
+            return self._look(progress)
+
+    def _look(self, progress: Progress) -> UpdateResult:
         document, trust = accept(self._source.publication(), self.trust(), self._clock())
         state = self._deployment.change(
-            lambda state, records: replace(state, channel=trust.to_dict())
+            lambda state, records: state.accept(trust.channel, trust.to_dict())
         )
         entry = document.artifact(self._follow.artifact)
         return self._without_update(document, entry, state) or self._update(
@@ -138,17 +143,24 @@ class Updater:
         return self._settings.device or platform.node()
 
 
-def _trust(state: DeploymentState, follow: Following, file: Path) -> ChannelTrust:
+def accepted_trust(state: DeploymentState, channel: str) -> ChannelTrust | None:
+    """What was accepted from a channel so far; None if nothing was, or if it cannot be read."""
     try:
-        trust = ChannelTrust.from_dict(state.channel)
+        trust = ChannelTrust.from_dict(state.accepted(channel))
     except ValueError:
-        trust = None
-    if trust is not None and trust.channel == follow.channel:
+        return None
+    return trust if trust.channel == channel else None
+
+
+def _trust(state: DeploymentState, follow: Following, file: Path) -> ChannelTrust:
+    trust = accepted_trust(state, follow.channel)
+    if trust is not None:
         return trust
     try:
         keys = KeySet.of(list(follow.keys), follow.threshold, 1)
     except ValueError as error:
         raise damaged(file, str(error)) from None
     # After damage only the version is known; it still keeps older documents out.
-    version = state.seen_version if trust is None else 0
+    version = state.accepted(follow.channel).get("version", 0)
+    version = version if isinstance(version, int) else 0
     return ChannelTrust(follow.channel, keys, version)

@@ -42,6 +42,10 @@ def checked_address(location: str, registry: str, base: str = "") -> str:
         url = urljoin(base, location)
         parts = urlsplit(url)
         is_own = origin_of(url) == origin_of(registry)
+        # What is no name fails only where it is looked up, with an error of another kind.
+        (parts.hostname or "").encode("idna")
+        if not (url.isascii() and url.isprintable()):
+            raise ValueError
     except ValueError:
         raise unsafe(registry, "it named an address that is not valid") from None
     is_plain_allowed = registry.startswith("http:") and (is_own or is_loopback(url))

@@ -17,10 +17,13 @@ from torvyn.errors import MissingError
 if TYPE_CHECKING:
     import aiohttp
 
+    from torvyn.artifact.registry.http.connection import Limits
+
 
 class Authorization:
-    def __init__(self, host: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, host: str, limits: Limits, environ: Mapping[str, str] | None = None) -> None:
         self._host = host
+        self._limits = limits
         self._environ = environ
         self._values: dict[str, str] = {}
         self._lock = asyncio.Lock()
@@ -64,18 +67,23 @@ class Authorization:
         """A token for the scope. The token service may be on another host, which the registry
         names; like docker, we trust it with the login of the registry, but only over TLS, and not
         with where it redirects to."""
+        checked_address(challenge.realm, registry)
         method, url, request = _token_request(challenge, login, scope)
-        checked_address(url, registry)
-        async with http.request(
-            method, url, allow_redirects=False, proxy=proxy_for(url), **request
-        ) as response:
+        async with (
+            asyncio.timeout(self._limits.head_s),
+            http.request(
+                method, url, allow_redirects=False, proxy=proxy_for(url), **request
+            ) as response,
+        ):
             if response.status in RETRIED:
-                raise await failure_of(response, self._host, "the request for a token")
+                raise await failure_of(
+                    response, self._limits, self._host, "the request for a token"
+                )
             if response.status != 200:
                 message = f"{urlsplit(url).hostname} gave no token for {self._host}"
                 hint = f"log in with `docker login {self._host}`"
                 raise MissingError("artifact.registry-denied", message, hint=hint)
-            body = await read_body(response, SMALL_BODY_BYTES, "the token")
+            body = await read_body(response, self._limits, SMALL_BODY_BYTES, "the token")
         token = _token_in(body)
         if token is None:
             raise unsafe(registry, "its token service sent no token")
@@ -102,7 +110,7 @@ def _token_in(body: bytes) -> str | None:
     try:
         record = json.loads(body)
         token = record.get("token") or record.get("access_token")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return None
     is_usable = isinstance(token, str) and token.isascii() and token.isprintable()
     return token if is_usable else None

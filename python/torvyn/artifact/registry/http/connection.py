@@ -57,6 +57,15 @@ class Limits:
     retry_for_s: float = 120.0
     first_delay_s: float = 0.25
 
+    @property
+    def head_s(self) -> float:
+        """For a connection and the head of its response, however many parts that comes in."""
+        return self.connect_s + self.silence_s
+
+    def is_timely(self, received: int, lasted_s: float) -> bool:
+        """Whether so many bytes in so much time keep the least rate."""
+        return lasted_s <= self.silence_s or received >= self.least_bytes_per_s * lasted_s
+
     def backoff(self) -> Backoff:
         return Backoff(self.tries, self.retry_for_s, self.first_delay_s)
 
@@ -75,7 +84,7 @@ class Connection:
         """`is_insecure` allows HTTP for a host that is not this machine."""
         self.host: Final = host
         self.limits: Final = limits or Limits()
-        self._authorization = Authorization(host, environ)
+        self._authorization = Authorization(host, self.limits, environ)
         self._origin = f"https://{host}"
         self._has_probed = not (is_insecure or is_loopback(self._origin))
         self._probe_lock = asyncio.Lock()
@@ -115,22 +124,24 @@ class Connection:
         *,
         headers: Mapping[str, str] | None = None,
         body: Callable[[], Any] | None = None,
+        body_bytes: int = 0,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The response to one request; redirects are followed and a challenge is answered.
         `address` is a path of the registry or a URL that it gave; `body` is called for each time
         that the body is sent. Raises `Retry` for what may pass, also while the body is read."""
+        answer_s = self.limits.head_s + body_bytes / self.limits.least_bytes_per_s
         with self._network_errors():
             await self._probe()
             url = urljoin(self._origin, address)
             used = self._authorization.header(scope)
-            response = await self._send(method, url, scope, headers or {}, body)
+            response = await self._send(method, url, scope, headers or {}, body, answer_s)
             if response.status == 401 and self._is_own(str(response.url)):
                 challenge = response.headers.get("WWW-Authenticate", "")
                 if await self._authorization.answer(
                     challenge, scope, used, self._origin, self._http
                 ):
                     response.release()
-                    response = await self._send(method, url, scope, headers or {}, body)
+                    response = await self._send(method, url, scope, headers or {}, body, answer_s)
             async with response:
                 yield response
 
@@ -164,10 +175,14 @@ class Connection:
         body = None if data is None else lambda: data
 
         async def attempt() -> tuple[int, Mapping[str, str], bytes]:
-            async with self.request(method, address, scope, headers=headers, body=body) as response:
+            async with self.request(
+                method, address, scope, headers=headers, body=body, body_bytes=len(data or b"")
+            ) as response:
                 if response.status in RETRIED:
-                    raise await failure_of(response, self.host, f"{method} {address}")
-                answer = await read_body(response, limit_bytes, f"the answer of {self.host}")
+                    raise await failure_of(response, self.limits, self.host, f"{method} {address}")
+                answer = await read_body(
+                    response, self.limits, limit_bytes, f"the answer of {self.host}"
+                )
                 return response.status, response.headers, answer
 
         return await self.retry(attempt)
@@ -186,17 +201,20 @@ class Connection:
         scope: str,
         headers: Mapping[str, str],
         body: Callable[[], Any] | None,
+        answer_s: float,
     ) -> aiohttp.ClientResponse:
         for _ in range(MAX_REDIRECTS + 1):
             own = self._authorization.header(scope) if self._is_own(url) else None
-            response = await self._http.request(
-                method,
-                url,
-                headers={**headers, **({"Authorization": own} if own else {})},
-                data=body() if body is not None else None,
-                allow_redirects=False,
-                proxy=proxy_for(url),
-            )
+            # aiohttp limits each read, and a head may come byte by byte.
+            async with asyncio.timeout(answer_s):
+                response = await self._http.request(
+                    method,
+                    url,
+                    headers={**headers, **({"Authorization": own} if own else {})},
+                    data=body() if body is not None else None,
+                    allow_redirects=False,
+                    proxy=proxy_for(url),
+                )
             location = response.headers.get("Location")
             if response.status not in _REDIRECTS or location is None:
                 return response
@@ -223,7 +241,10 @@ class Connection:
                 return
             url = f"{self._origin}/v2/"
             try:
-                async with self._http.get(url, allow_redirects=False, proxy=proxy_for(url)):
+                async with (
+                    asyncio.timeout(self.limits.head_s),
+                    self._http.get(url, allow_redirects=False, proxy=proxy_for(url)),
+                ):
                     pass
             except aiohttp.ClientConnectorSSLError:
                 self._origin = f"http://{self.host}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from torvyn.artifact.failures import too_large
@@ -15,6 +17,8 @@ from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from torvyn.artifact.registry.http.connection import Limits
 
 SMALL_BODY_BYTES: Final = 64 * 1024
 """Of errors and tokens."""
@@ -31,10 +35,32 @@ class Retry(Exception):
         self.after_s = after_s
 
 
-async def read_body(response: aiohttp.ClientResponse, limit_bytes: int, what: str) -> bytes:
+async def timely_chunks(
+    response: aiohttp.ClientResponse, limits: Limits, what: str
+) -> AsyncIterator[bytes]:
+    """The body. Raises as soon as it arrives too slowly: a byte from time to time is no silence,
+    and would keep a reader for ever."""
+    started_s, received = time.monotonic(), 0
+    while True:
+        # The limit of aiohttp begins anew with each byte, also of what only frames the body.
+        async with asyncio.timeout(limits.silence_s):
+            chunk = await response.content.readany()
+        if not chunk:
+            return
+        received += len(chunk)
+        yield chunk
+        if not limits.is_timely(received, time.monotonic() - started_s):
+            response.close()
+            message = f"{what} arrives with less than {limits.least_bytes_per_s} bytes/s"
+            raise MissingError("artifact.registry-slow", message)
+
+
+async def read_body(
+    response: aiohttp.ClientResponse, limits: Limits, limit_bytes: int, what: str
+) -> bytes:
     """The whole body. Raises as soon as it is longer than the limit."""
     body = bytearray()
-    async for chunk in response.content.iter_any():
+    async for chunk in timely_chunks(response, limits, what):
         body += chunk
         if len(body) > limit_bytes:
             response.close()
@@ -42,10 +68,12 @@ async def read_body(response: aiohttp.ClientResponse, limit_bytes: int, what: st
     return bytes(body)
 
 
-async def failure_of(response: aiohttp.ClientResponse, host: str, what: str) -> TorvynError | Retry:
+async def failure_of(
+    response: aiohttp.ClientResponse, limits: Limits, host: str, what: str
+) -> TorvynError | Retry:
     """The error for a response that is none of the expected ones; `what` was asked for."""
     try:
-        body = await read_body(response, SMALL_BODY_BYTES, "an error")
+        body = await read_body(response, limits, SMALL_BODY_BYTES, "an error")
     except TorvynError:
         body = b""
     return failure(response.status, response.headers, body, host, what)
@@ -79,6 +107,8 @@ def _reason(error: BaseException) -> str:
         return (cause.strerror or "unknown name").lower()
     if isinstance(cause, OSError) and cause.errno:
         return os.strerror(cause.errno).lower()
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it did not answer in time"
     return str(error) or type(error).__name__
 
 
@@ -101,6 +131,6 @@ def _detail(body: bytes) -> str:
     try:
         first = json.loads(body)["errors"][0]
         text = " ".join(str(first.get(key) or "") for key in ("code", "message")).strip()
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ""
     return f": {escape_controls(text[:_MAX_DETAIL])}" if text else ""
