@@ -32,7 +32,7 @@ SOURCE = """
         count = 0
         def pull(self):
             self.count += 1
-            return "x" * 1000 if self.count <= 30 else torvyn.PENDING
+            return "7" * 1000 if self.count <= 30 else torvyn.PENDING
 """
 SINK = """
     import threading
@@ -141,6 +141,7 @@ def test_a_connection_is_shown_with_its_state_and_the_reason(
 ) -> None:
     row = ""
     while "rejected" not in row:
+        assert rejected.poll() is None
         rows = [render_flow(found, None).splitlines()[-1] for found in documents_of(rejected)]
         row = rows[0] if rows else ""
 
