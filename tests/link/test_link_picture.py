@@ -180,7 +180,7 @@ def test_text_of_a_manifest_cannot_leave_its_place() -> None:
     made = bare_plan([node(HOSTILE, "source")], [])
 
     assert [each.text for each in shapes(render_svg(made), "name")] == [
-        'a"b<c>&d`e#f\\g\\x1b[31m\\u202eh\ufffdi…'
+        'a"b<c>&d`e#f\\g\\x1b[31m\\u202eh\\u…'
     ]
     assert "b#60;c#62;#38;d#96;e#35;f" in render_mermaid(made)
     assert r'"a\"b<c>&d`e#f\\g\\x1b[31m\\u202eh' in render_dot(made)
