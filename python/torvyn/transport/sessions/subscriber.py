@@ -104,6 +104,7 @@ class Subscriber:
         while not sender.is_left and self._end_reason is None:
             if self._seq < buffer.first:
                 await self._skip()
+                continue  # more may have been dropped meanwhile
             frames = buffer.take(self._seq, self._settings.chunk_bytes)
             if frames:
                 encoded = [self._encoded(frame, self._seq + i) for i, frame in enumerate(frames)]
