@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from running_deployment import Running, running
-from versioned_gateway import add, delivered, lost, state_of
+from versioned_gateway import SECOND_NODE, add, delivered, lost, state_of
 
 from torvyn.edge.generations import Deployment
 from torvyn.edge.generations.settings import DeploymentSettings
@@ -41,18 +41,6 @@ component = "null"
 [[flow.third.edges]]
 from = "readings"
 to = "sink"
-"""
-
-
-SECOND_NODE = """
-[flow.main.nodes.copy]
-component = "deliver"
-config = {{ path = "{}", version = "copy" }}
-
-[[flow.main.edges]]
-from = "readings"
-to = "copy"
-carrier = "disk"
 """
 
 

@@ -8,20 +8,9 @@ from typing import Any
 
 import pytest
 from running_deployment import Running, running
-from versioned_gateway import add, delivered, lost, state_of
+from versioned_gateway import SECOND_NODE, add, delivered, lost, state_of
 
 from torvyn.edge.generations import Deployment
-
-SECOND_NODE = """
-[flow.main.nodes.copy]
-component = "deliver"
-config = {{ path = "{}", version = "copy" }}
-
-[[flow.main.edges]]
-from = "readings"
-to = "copy"
-carrier = "disk"
-"""
 
 MARK = "__import__('sys').__dict__.setdefault('mark', [])"
 """Something that is true in the process of the first version, and false in a new one."""

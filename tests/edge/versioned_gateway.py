@@ -49,6 +49,17 @@ from = "readings"
 to = "uplink"
 carrier = "disk"
 """
+SECOND_NODE = """
+[flow.main.nodes.copy]
+component = "deliver"
+config = {{ path = "{}", version = "copy" }}
+
+[[flow.main.edges]]
+from = "readings"
+to = "copy"
+carrier = "disk"
+"""
+"""A second sink behind the readings, for a file."""
 PARTS = """
 import json
 import time

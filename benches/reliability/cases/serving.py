@@ -16,6 +16,7 @@ from benches.reliability.case import Case, Measurement
 from benches.reliability.cases.inference import Talker
 from benches.reliability.guests import load_test_module
 from benches.server_process import ServerProcess
+from benches.unread_streams import RECEIVE_BYTES
 
 CLIENTS, STREAMS, LEAVES, WRITE_S, TIMEOUT_S = 1_000, 200, 60, 3.0, 30.0
 
@@ -40,10 +41,7 @@ def unread_kib(rounds: int) -> Measurement:
 
 
 def _send_requests(server: ServerProcess, stack: contextlib.ExitStack, clients: int) -> None:
-    for _ in range(clients):
-        sock = stack.enter_context(socket.socket())
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        sock.connect(("127.0.0.1", server.port))
+    for sock in stack.enter_context(opened(server.port, clients, RECEIVE_BYTES)):
         sock.sendall(OWN.bytes(server.port))
 
 

@@ -181,11 +181,7 @@ impl DirectSteps {
             };
             match self.take(&step)? {
                 Taken::Sent if !self.is_turn_over() => {}
-                Taken::Sent => {
-                    self.shut();
-                    return Ok(None);
-                }
-                Taken::ForReader => {
+                Taken::Sent | Taken::ForReader => {
                     self.shut();
                     return Ok(None);
                 }
