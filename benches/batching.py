@@ -161,8 +161,7 @@ class Bench:
 
 def _guards() -> Any:
     import torvyn
-    from torvyn.components.builtin.filter_blocklist import Blocklist
-    from torvyn.components.builtin.filter_redact import Redact
+    from torvyn.components import Blocklist, Redact
 
     words = {"words": ["bluebird", "top secret"], "mode": "stream", "action": "replace"}
     return torvyn.Flow(Blocklist(words), Redact())

@@ -90,9 +90,7 @@ def _contend(
 
 def _native(priority: str) -> Contender:
     import torvyn
-    from torvyn.components.builtin.filter_blocklist import Blocklist
-    from torvyn.components.builtin.sink_null import Null
-    from torvyn.components.builtin.source_scripted import Scripted
+    from torvyn.components import Blocklist, Null, Scripted
 
     endless = Scripted({"tokens": list(work.SEED_TOKENS), "repeat": 1_000_000_000})
     filters = [Blocklist("absent_word") for _ in range(NATIVE_FILTERS)]

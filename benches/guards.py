@@ -85,7 +85,7 @@ def _work(
 
 
 def _lists(report: Report, words: list[str]) -> Entries:
-    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components import Blocklist
     from torvyn.text import StopStrings
 
     config = {"words": words, "mode": "stream", "action": "replace"}
@@ -115,7 +115,7 @@ def _lists(report: Report, words: list[str]) -> Entries:
 
 def _scripts(words: list[str], tokens: list[str]) -> Entries:
     """Letters beyond ASCII, whose normal form is more than lower case."""
-    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components import Blocklist
 
     config = {"words": words, "mode": "stream", "action": "replace"}
     pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b", re.IGNORECASE)
@@ -135,7 +135,7 @@ def _scripts(words: list[str], tokens: list[str]) -> Entries:
 
 
 def _redaction() -> Entries:
-    from torvyn.components.builtin.filter_redact import Redact
+    from torvyn.components import Redact
 
     guard = Redact()
     guard.init("")
@@ -199,8 +199,7 @@ def _flow(
 ) -> Callable[[], float]:
     """CPU microseconds per token of a native flow with the guard."""
     import torvyn
-    from torvyn.components.builtin.sink_null import Null
-    from torvyn.components.builtin.source_scripted import Scripted
+    from torvyn.components import Null, Scripted
 
     tokens = list(tokens) or _work(secrets)[1]
     repeat = FLOW_TOKENS // len(tokens)

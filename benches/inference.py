@@ -139,7 +139,7 @@ def _local(report: Report, rounds: int) -> None:
         report.left_out["local model"] = f"{', '.join(missing)} not installed: make test-deps"
         return
     import torvyn
-    from torvyn.engine.local.engine import Local
+    from torvyn.engine import Local
 
     with Local(context=1024, parallel=1) as engine:
 

@@ -88,10 +88,7 @@ def _python_flow(tokens: list[str], filtered: bool) -> Any:
 
 def _native_flow(tokens: list[str], filtered: bool) -> Any:
     import torvyn
-    from torvyn.components.builtin.aggregator_sentence import Sentence
-    from torvyn.components.builtin.filter_blocklist import Blocklist
-    from torvyn.components.builtin.sink_null import Null
-    from torvyn.components.builtin.source_scripted import Scripted
+    from torvyn.components import Blocklist, Null, Scripted, Sentence
 
     seed = tokens[: len(work.SEED_TOKENS)]
     script = {"tokens": seed, "repeat": len(tokens) // len(seed)}
@@ -126,8 +123,7 @@ def _waits_ns(kind: str, tokens: list[str], gap_s: float) -> list[int]:
     import torvyn
     from benches.timed_components import StampingSink, StampingSource
     from benches.torvyn_components import ContentFilter, SentenceAggregator
-    from torvyn.components.builtin.aggregator_sentence import Sentence
-    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components import Blocklist, Sentence
 
     stamps: list[int] = []
     sink = StampingSink()

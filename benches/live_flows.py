@@ -81,8 +81,8 @@ def _token_streaming(count: int) -> Iterator[tuple[Make, Wait]]:
     """The example, with a source that waits in the middle of a sentence."""
     import torvyn
     from benches.timed_components import Arrivals, ParkedSource
+    from torvyn import Flow
     from torvyn.link.plan import ComponentRef
-    from torvyn.reactor import Flow
 
     plan = torvyn.load(EXAMPLES / "token-streaming" / "Torvyn.toml").plan("main")
     source, *others = plan.nodes
@@ -104,7 +104,7 @@ def _token_streaming(count: int) -> Iterator[tuple[Make, Wait]]:
 def _edge_gateway(count: int) -> Iterator[tuple[Make, Wait]]:
     """The example without a collector: windows are on the disk, and the uplink waits."""
     import torvyn
-    from torvyn.reactor import Flow
+    from torvyn import Flow
     from torvyn.sandbox.build.build import build
     from torvyn.sandbox.build.project import GuestProject
 

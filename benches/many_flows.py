@@ -91,7 +91,7 @@ def _live_table(report: Report, live: dict[str, dict[str, Any]]) -> None:
 def _paced(report: Report, count: int, seconds: float) -> None:
     import torvyn
     from benches.timed_components import PacedSource, StampingSink
-    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components import Blocklist
 
     say(f"{count} flows at {TOKENS_PER_S} tokens/s for {seconds:g} s")
     gap_ns = 1_000_000_000 // TOKENS_PER_S

@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def redact(kinds: Sequence[str] = ()) -> Recogniser:
     """The spans that `redact` finds in a text."""
-    from torvyn.components.builtin.filter_redact import DATA_KINDS, Redact
+    from torvyn.components import Redact
+    from torvyn.components.builtin.filter_redact import DATA_KINDS
 
     guard = Redact()
     guard.init({"data": list(kinds or DATA_KINDS)})  # type: ignore[arg-type]

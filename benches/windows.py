@@ -23,7 +23,7 @@ from benches.harness import quartiles
 from benches.peers import bytewax_windows
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
-from torvyn.components.builtin.aggregator_window import Window
+from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.testing import CollectingSink
 

@@ -21,9 +21,7 @@ def right(count: int = TOKENS) -> str:
 
 def parts() -> tuple[Any, ...]:
     """The stages between the engine and its reader."""
-    from torvyn.components.builtin.aggregator_sentence import Sentence
-    from torvyn.components.builtin.filter_blocklist import Blocklist
-    from torvyn.components.builtin.filter_redact import Redact
+    from torvyn.components import Blocklist, Redact, Sentence
 
     guard = Blocklist({"words": [*BLOCKED], "mode": "stream", "action": "replace"})
     return guard, Redact(), Sentence()

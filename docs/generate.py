@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,20 @@ def picture_of(example: str) -> str:
     return render_svg(ProjectLinker.open(EXAMPLES / example / "Torvyn.toml", environ={}).plan())
 
 
+GUIDES: Final = {
+    "engine": "How to use it: [Use an engine](../guides/engines.md).",
+    "serve": "How to use it: [Serve flows](../guides/serve.md#mount-it-in-another-application).",
+    "client": "How to use it: [Use a client](../guides/client.md).",
+    "telemetry": "How to use it: [Telemetry](../guides/telemetry.md#from-a-program).",
+    "testing": "How to use it: [Test components and flows](../guides/testing.md).",
+}
+"""The public modules with a page of their own -> the sentence that leads to their guide."""
+
+
+def module_page(name: str) -> str:
+    return reference_python.module_page(import_module(f"torvyn.{name}"), GUIDES[name])
+
+
 FILES: Final[dict[str, Callable[[], str]]] = {
     "reference/manifest.md": reference_tables.manifest_page,
     "reference/components.md": reference_tables.components_page,
@@ -41,9 +56,7 @@ FILES: Final[dict[str, Callable[[], str]]] = {
     "reference/statuses.md": reference_tables.statuses_page,
     "reference/command-line.md": reference_tables.command_line_page,
     "reference/python.md": reference_python.python_page,
-    "reference/engine.md": reference_python.engine_page,
-    "reference/client.md": reference_python.client_page,
-    "reference/testing.md": reference_python.testing_page,
+    **{f"reference/{name}.md": partial(module_page, name) for name in GUIDES},
     "reference/protocol.md": reference_protocol.protocol_page,
     "reference/text.md": reference_text.text_page,
     "reference/grpc.md": reference_grpc.grpc_page,

@@ -32,9 +32,7 @@ def script(tokens: list[str]) -> dict[str, Any]:
 
 def _flow(tokens: list[str], sink: Any) -> Any:
     import torvyn
-    from torvyn.components.builtin.aggregator_sentence import Sentence
-    from torvyn.components.builtin.filter_blocklist import Blocklist
-    from torvyn.components.builtin.source_scripted import Scripted
+    from torvyn.components import Blocklist, Scripted, Sentence
 
     return torvyn.Flow(
         Scripted(script(tokens)), Blocklist(BLOCKED), Sentence({"mode": "simple"}), sink
@@ -42,7 +40,7 @@ def _flow(tokens: list[str], sink: Any) -> Any:
 
 
 def run(tokens: list[str]) -> Result:
-    from torvyn.components.builtin.sink_null import Null
+    from torvyn.components import Null
 
     flow = _flow(tokens, Null())
     flow.run()
@@ -51,7 +49,7 @@ def run(tokens: list[str]) -> Result:
 
 
 def run_collect(tokens: list[str]) -> Result:
-    from torvyn.components.builtin.sink_collect import Collect
+    from torvyn.components import Collect
 
     sink = Collect()
     flow = _flow(tokens, sink)

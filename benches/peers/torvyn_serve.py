@@ -14,11 +14,9 @@ from collections.abc import AsyncIterator
 
 import torvyn
 from benches.work_serving import GUARD, MODEL, RATE_FLOW, answer
-from torvyn.components.builtin.filter_blocklist import Blocklist
-from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
-from torvyn.engine.openai.engine import OpenAI
-from torvyn.engine.pool.engine import Pool
-from torvyn.transport import ServerSettings, app, serve
+from torvyn.components import Blocklist
+from torvyn.engine import ChoiceStep, Engine, OpenAI, Pool, Request, Service, Step
+from torvyn.serve import ServerSettings, app, serve
 
 QUIET_RATE = 1e-5
 

@@ -7,7 +7,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from torvyn.transport import ServerSettings
+from torvyn.serve import ServerSettings
 from torvyn.transport.listener.native_listener import NativeListener
 from torvyn.transport.listener.sockets import listen
 from torvyn.transport.websocket.message_reader import CLOSES

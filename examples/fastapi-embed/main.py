@@ -6,7 +6,7 @@ from fastapi import FastAPI
 
 import torvyn
 from torvyn.engine import Service
-from torvyn.transport import app
+from torvyn.serve import app
 
 project = torvyn.load(Path(__file__).with_name("Torvyn.toml"))
 flows = app({"chat": Service.open(project.plan("chat"))})

@@ -8,16 +8,26 @@
     Verdict, Signal, PENDING                                return values that are not data
     TorvynError, InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal    the errors
 
+Public modules, which are attributes as well:
+
+components   the built-in components
+engine       language models: a Request to an Answer
+serve        a server, as an application and as a program
+client       clients of a server
+text         token ids to text, text to sentences
+protocol     frames of an answer to bytes, and back
+telemetry    spans and metrics of a program, for a collector
+testing      the test kit
+typing       types for annotations
 errors       the exception tree
+
+Everything else is not for programs; its names may change:
+
 catalogue    the error codes
 contract     what a component is: elements, roles, verdicts, signals
 concurrency  event loops, threads, and what crosses between them
 machine      limits of memory and CPUs, messages to systemd
-text         token ids to text, text to sentences
 v1           the gRPC messages
-protocol     frames of an answer to bytes, and back
-client       clients of a server
-components   the built-in components
 manifest     Torvyn.toml to a Manifest
 sandbox      WebAssembly components: build, compile, describe
 durable      logs of batches, and checkpoints, on disk
@@ -25,24 +35,33 @@ jetstream    messages and entries that a NATS server stores
 artifact     a project as an OCI artifact: pack, sign, publish, pull, unpack
 link         a Manifest or a program to a Plan
 reactor      a Plan to a running Flow
-engine       language models: a Request to an Answer
 observe      logs, spans, statistics
 transport    services over HTTP and gRPC
 edge         deployments on a gateway, and their updates
 cluster      flows on several machines
-testing      the test kit
 cli          the `torvyn` command
+_lazy        names that are imported when they are first used
 
-A package is imported when one of its names is first used, so `torvyn --help` starts fast.
+A module is imported when one of its names is first used, so `torvyn --help` starts fast.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from torvyn._lazy import attach
 
 if TYPE_CHECKING:
     from torvyn import client as client
+    from torvyn import components as components
     from torvyn import engine as engine
+    from torvyn import errors as errors
+    from torvyn import protocol as protocol
+    from torvyn import serve as serve
+    from torvyn import telemetry as telemetry
+    from torvyn import testing as testing
+    from torvyn import text as text
+    from torvyn import typing as typing
     from torvyn.contract import (
         PENDING,
         Aggregator,
@@ -109,30 +128,14 @@ __all__ = [
 ]
 
 
-_MODULES = {"Flow": "reactor", "load": "reactor"} | dict.fromkeys(
-    ("DeadlineExceeded", "Fatal", "Internal", "InvalidInput", "TorvynError", "Unavailable"),
-    "errors",
-)
-
-
-_SUBPACKAGES = frozenset({"client", "engine"})
-"""Packages that are attributes too: `torvyn.engine.open("local")`."""
-
-
 # Hidden from type checkers: with a `__getattr__` they would accept misspelt names.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name not in __all__ and name not in _SUBPACKAGES:
-            raise AttributeError(f"module 'torvyn' has no attribute {name!r}")
-        from importlib import import_module
-
-        if name in _SUBPACKAGES:
-            return import_module(f"torvyn.{name}")
-        module = import_module(f"torvyn.{_MODULES.get(name, 'contract')}")
-        value = globals()[name] = getattr(module, name)
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    _ROOMS = "client components engine errors protocol serve telemetry testing text typing"
+    _ERRORS = "DeadlineExceeded Fatal Internal InvalidInput TorvynError Unavailable"
+    __getattr__, __dir__ = attach(
+        __name__,
+        dict.fromkeys(__all__, "torvyn.contract")
+        | dict.fromkeys(_ERRORS.split(), "torvyn.errors")
+        | {"Flow": "torvyn.reactor", "load": "torvyn.reactor"}
+        | {room: f"torvyn.{room}" for room in _ROOMS.split()},
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from torvyn.engine import Scripted, Service
-from torvyn.transport import Application, ServerSettings, app
+from torvyn.serve import Application, ServerSettings, app
 from torvyn.transport.access import key_file
 from torvyn.transport.access.audit import Audit
 from torvyn.transport.access.authentication import Authenticator

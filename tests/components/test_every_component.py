@@ -39,7 +39,7 @@ EXPECTED = {
     "processor_json_map": "JsonMap",
     "router_by_field": "ByField",
     "aggregator_sentence": "Sentence",
-    "aggregator_batch": "Batch",
+    "aggregator_batch": "Batcher",
     "aggregator_window": "Window",
     "aggregator_join": "Join",
     "sink_console": "Console",

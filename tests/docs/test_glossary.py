@@ -11,15 +11,18 @@ import pytest
 from pages import ROOT
 
 GLOSSARY = ROOT / "docs" / "concepts" / "glossary.md"
-PUBLIC = ("", ".client", ".engine", ".protocol", ".testing", ".text", ".transport")
+PUBLIC = (
+    "", ".client", ".engine", ".protocol", ".serve", ".telemetry", ".testing", ".text",
+)  # fmt: skip
 
 # Words that need no definition: they mean here what they mean everywhere.
 ORDINARY_TEXT = """
-    app application as async busy check client clock collecting counting deadline decoder denied
-    done encoder engines error exceeded failed fatal input internal invalid json kind kinds load
-    meta parser partial permission reason reasons run scripted sentence serve server settings
-    side splitter stalling stop streamer strings text tool torvyn unavailable until utf8
-    variant variants version vocabulary wasm
+    ai app application as async busy check client clock collecting counting deadline decoder denied
+    done encoder engines error exceeded exporter failed fatal histogram input instantiate internal
+    invalid json kind kinds load meta metric mlc otel otlp parser partial permission point reason
+    reasons run scripted sentence serve server settings side span splitter stalling stop streamer
+    strings text thread tool torvyn transformers unavailable until utf8 variant variants version
+    vocabulary wasm
 """
 # Words that only the tables and drawings of ARCHITECTURE.md use, for packages and crates.
 ARCHITECTURE_TEXT = """

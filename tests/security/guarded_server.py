@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from torvyn.transport import app
+from torvyn.serve import app
 from torvyn.transport.http import routes
 
 MANIFEST = """

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.protocol import Decoder, DeltaFrame
-from torvyn.transport import Application, ServerSettings, app
+from torvyn.serve import Application, ServerSettings, app
 
 PATIENCE_S = 20.0
 PROMPT_BODY = {"prompt": "Hi"}

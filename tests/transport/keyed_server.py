@@ -8,8 +8,8 @@ from typing import Any
 from asgi_client import Client
 
 from torvyn.engine import Engine, Service
+from torvyn.serve import Application, ServerSettings
 from torvyn.testing import Clock
-from torvyn.transport import Application, ServerSettings
 from torvyn.transport.access.key_file import edit
 
 PROMPT_BODY = {"prompt": "Hi"}

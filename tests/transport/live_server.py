@@ -15,7 +15,7 @@ from typing import Any
 
 from torvyn.engine import Engine, Service
 from torvyn.observe.spans import Tracer
-from torvyn.transport import Application, ServerSettings, app
+from torvyn.serve import Application, ServerSettings, app
 from torvyn.transport.listener.server import Server, loop_factory
 
 PATIENCE_S = 10.0

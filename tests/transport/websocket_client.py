@@ -11,7 +11,7 @@ from typing import Any
 
 from asgi_client import PATIENCE_S
 
-from torvyn.transport import Application
+from torvyn.serve import Application
 
 Said = dict[str, Any]
 START: Said = {"type": "start", "stream_id": "s", "prompt": "Hi"}

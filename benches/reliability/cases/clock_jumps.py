@@ -9,7 +9,7 @@ import random
 
 from benches.reliability.case import Case, Measurement
 from torvyn import PENDING, Flow, Source
-from torvyn.components.builtin.aggregator_window import Window
+from torvyn.components import Window
 from torvyn.testing import Clock, CollectingSink, idle, run_flow
 
 READINGS = 400

@@ -15,7 +15,7 @@ import torvyn
 from benches.harness import percentile
 from benches.reliability.case import Case, Measurement, SkipCase
 from benches.reliability.guests import load_test_module
-from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step
 
 GAP_S, LEAVES, WORD = 0.0005, 60, "forbidden"
@@ -141,7 +141,7 @@ def truncations(rounds: int) -> Measurement:
 
 
 def _is_silent(fake: ModuleType, data: bytes, choices: int = 1) -> bool:
-    from torvyn.engine.openai.engine import OpenAI
+    from torvyn.engine import OpenAI
 
     async def reply(exchange: Any) -> None:
         await exchange.begin()

@@ -25,7 +25,7 @@ async def _answer_times(tracer: Any, count: int) -> list[float]:
     from asgi_client import PROMPT_BODY, Client
 
     from torvyn.engine import Scripted, Service
-    from torvyn.transport import ServerSettings, app
+    from torvyn.serve import ServerSettings, app
 
     application = app({"chat": Service("chat", Scripted("one two"))}, ServerSettings(), tracer)
     took: list[float] = []
@@ -37,8 +37,8 @@ async def _answer_times(tracer: Any, count: int) -> list[float]:
 
 
 def _tracer(url: str) -> Any:
-    from torvyn.observe.otlp import OtlpExporter
     from torvyn.observe.spans import Tracer
+    from torvyn.telemetry import OtlpExporter
 
     return Tracer(OtlpExporter(url, every_s=0.05, close_s=5.0), sample_rate=1.0)
 
@@ -75,9 +75,8 @@ def _spooled(folder: Path, spans: int, size_bytes: int) -> tuple[int, int]:
     """One process puts spans while the collector is away, another one sends them: how many of them
     arrive, and how many are counted as dropped."""
     from collector import running_collector
-    from torvyn.observe.otlp import OtlpExporter
-    from torvyn.observe.spans import Span
     from torvyn.protocol.traceparent import begin
+    from torvyn.telemetry import OtlpExporter, Span
 
     port, options = _free_port(), {"spool": folder / "spool.db", "spool_bytes": 2 << 20}
     url = f"http://127.0.0.1:{port}"

@@ -20,8 +20,9 @@ failures          typed errors
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from torvyn._lazy import attach
 
 if TYPE_CHECKING:
     from torvyn.client.client import AsyncClient
@@ -51,17 +52,14 @@ __all__ = [
     "Stream",
 ]
 
-_MODULES: Final = {
-    "AsyncClient": "client",
-    "AsyncStream": "stream",
-    "Client": "sync_client",
-    "Stream": "sync_client",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'torvyn.client' has no attribute {name!r}")
-    module = import_module(f"torvyn.client.{_MODULES.get(name, 'failures')}")
-    value = globals()[name] = getattr(module, name)
-    return value
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        dict.fromkeys(__all__, "torvyn.client.failures")
+        | {
+            "AsyncClient": "torvyn.client.client",
+            "AsyncStream": "torvyn.client.stream",
+            "Client": "torvyn.client.sync_client",
+            "Stream": "torvyn.client.sync_client",
+        },
+    )

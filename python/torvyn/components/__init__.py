@@ -32,10 +32,12 @@ Where a source and a sink share a name, their classes end in `Source` and `Sink`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from torvyn._lazy import attach
 
 if TYPE_CHECKING:
-    from torvyn.components.builtin.aggregator_batch import Batch as Batch
+    from torvyn.components.builtin.aggregator_batch import Batcher as Batcher
     from torvyn.components.builtin.aggregator_join import Join as Join
     from torvyn.components.builtin.aggregator_sentence import Sentence as Sentence
     from torvyn.components.builtin.aggregator_window import Window as Window
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from torvyn.components.builtin.source_tcp import Tcp as TcpSource
     from torvyn.components.builtin.source_timer import Timer as Timer
     from torvyn.components.builtin.source_udp import Udp as UdpSource
+    from torvyn.components.connection import Connection as Connection
 
 __all__ = [
     "BUILTINS",
@@ -82,10 +85,11 @@ __all__ = [
     "GUARDS",
     "REQUEST",
     "SINKS",
-    "Batch",
+    "Batcher",
     "Blocklist",
     "ByField",
     "Collect",
+    "Connection",
     "Console",
     "CsvSink",
     "CsvSource",
@@ -144,7 +148,7 @@ BUILTINS: Final[dict[str, str]] = {
     "json-map": "torvyn.components.builtin.processor_json_map:JsonMap",
     "by-field": "torvyn.components.builtin.router_by_field:ByField",
     "sentence": "torvyn.components.builtin.aggregator_sentence:Sentence",
-    "batch": "torvyn.components.builtin.aggregator_batch:Batch",
+    "batch": "torvyn.components.builtin.aggregator_batch:Batcher",
     "window": "torvyn.components.builtin.aggregator_window:Window",
     "join": "torvyn.components.builtin.aggregator_join:Join",
     "console": "torvyn.components.builtin.sink_console:Console",
@@ -207,16 +211,6 @@ CLASSES: Final[dict[str, str]] = {
 
 # Hidden from type checkers: with a `__getattr__` they would accept misspelt names.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name not in CLASSES:
-            raise AttributeError(f"module 'torvyn.components' has no attribute {name!r}")
-        from importlib import import_module
-
-        module, _, attribute = CLASSES[name].partition(":")
-        value = globals()[name] = getattr(import_module(module), attribute)
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = attach(
+        __name__, {**CLASSES, "Connection": "torvyn.components.connection"}
+    )

@@ -29,23 +29,33 @@ mlc            the engine for MLC LLM
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from torvyn._lazy import attach
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer import Answer
     from torvyn.engine.delta import Choice, Completion, Delta
     from torvyn.engine.engine import Engine
     from torvyn.engine.generation import Generation
+    from torvyn.engine.local.engine import Local
+    from torvyn.engine.mlc import MLC
+    from torvyn.engine.openai.engine import OpenAI
+    from torvyn.engine.pool.engine import Pool
     from torvyn.engine.prompt.prompt_flow import PromptGuard
     from torvyn.engine.registry import ENGINES, open
     from torvyn.engine.request import Request
     from torvyn.engine.scripted import Scripted
     from torvyn.engine.service.service import Service
     from torvyn.engine.step import ChoiceStep, Step
-    from torvyn.engine.timing import Timing
+    from torvyn.engine.thread_stream import ThreadStream
+    from torvyn.engine.timing import Timing, otel
+    from torvyn.engine.transformers.engine import Transformers
+    from torvyn.protocol.frames import ToolCall, Usage
 
 __all__ = [
     "ENGINES",
+    "MLC",
     "Answer",
     "Choice",
     "ChoiceStep",
@@ -53,34 +63,50 @@ __all__ = [
     "Delta",
     "Engine",
     "Generation",
+    "Local",
+    "OpenAI",
+    "Pool",
     "PromptGuard",
     "Request",
     "Scripted",
     "Service",
     "Step",
+    "ThreadStream",
     "Timing",
+    "ToolCall",
+    "Transformers",
+    "Usage",
     "open",
+    "otel",
 ]
 
-_MODULES = {
-    "ENGINES": "registry",
-    "open": "registry",
-    "Answer": "answer.answer",
-    "Choice": "delta",
-    "Completion": "delta",
-    "Delta": "delta",
-    "PromptGuard": "prompt.prompt_flow",
-    "Service": "service.service",
-    "ChoiceStep": "step",
-    "Step": "step",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'torvyn.engine' has no attribute {name!r}")
-    from importlib import import_module
-
-    home = import_module(f"torvyn.engine.{_MODULES.get(name, name.lower())}")
-    value = globals()[name] = getattr(home, name)
-    return value
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "Answer": "torvyn.engine.answer.answer",
+            "Choice": "torvyn.engine.delta",
+            "ChoiceStep": "torvyn.engine.step",
+            "Completion": "torvyn.engine.delta",
+            "Delta": "torvyn.engine.delta",
+            "ENGINES": "torvyn.engine.registry",
+            "Engine": "torvyn.engine.engine",
+            "Generation": "torvyn.engine.generation",
+            "Local": "torvyn.engine.local.engine",
+            "MLC": "torvyn.engine.mlc",
+            "OpenAI": "torvyn.engine.openai.engine",
+            "Pool": "torvyn.engine.pool.engine",
+            "PromptGuard": "torvyn.engine.prompt.prompt_flow",
+            "Request": "torvyn.engine.request",
+            "Scripted": "torvyn.engine.scripted",
+            "Service": "torvyn.engine.service.service",
+            "Step": "torvyn.engine.step",
+            "ThreadStream": "torvyn.engine.thread_stream",
+            "Timing": "torvyn.engine.timing",
+            "ToolCall": "torvyn.protocol.frames",
+            "Transformers": "torvyn.engine.transformers.engine",
+            "Usage": "torvyn.protocol.frames",
+            "open": "torvyn.engine.registry",
+            "otel": "torvyn.engine.timing",
+        },
+    )

@@ -18,9 +18,9 @@ Importing this package does not load the native module; the first use of a name 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
+from torvyn._lazy import attach
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     KINDS,
@@ -74,19 +74,17 @@ __all__ = [
     "Usage",
 ]
 
-_MODULES: Final = {
-    "DONE": "torvyn.protocol.openai.chunk_decoder",
-    "ChunkDecoder": "torvyn.protocol.openai.chunk_decoder",
-    "Decoder": "torvyn.protocol.decoder",
-    "Encoder": "torvyn.protocol.encoder",
-    "EventParser": "torvyn._native",
-    "Frames": "torvyn.protocol.frame_stage",
-    "PartialJson": "torvyn._native",
-    "ServerEvent": "torvyn._native",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'torvyn.protocol' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "DONE": "torvyn.protocol.openai.chunk_decoder",
+            "ChunkDecoder": "torvyn.protocol.openai.chunk_decoder",
+            "Decoder": "torvyn.protocol.decoder",
+            "Encoder": "torvyn.protocol.encoder",
+            "EventParser": "torvyn._native",
+            "Frames": "torvyn.protocol.frame_stage",
+            "PartialJson": "torvyn._native",
+            "ServerEvent": "torvyn._native",
+        },
+    )

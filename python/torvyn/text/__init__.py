@@ -21,7 +21,9 @@ Importing this package does not load the native module; the first use of a name 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from torvyn._lazy import attach
 
 if TYPE_CHECKING:
     from torvyn._native import SentenceSplitter, StopStrings, TextStreamer, Utf8Decoder
@@ -29,14 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SentenceSplitter", "StopStrings", "TextStreamer", "Utf8Decoder", "Vocabulary"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'torvyn.text' has no attribute {name!r}")
-    if name == "Vocabulary":
-        from torvyn.text.vocabulary import Vocabulary
-
-        return Vocabulary
-    from torvyn import _native
-
-    return getattr(_native, name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        dict.fromkeys(__all__, "torvyn._native") | {"Vocabulary": "torvyn.text.vocabulary"},
+    )

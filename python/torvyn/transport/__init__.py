@@ -1,8 +1,6 @@
 """Transport: services answer requests over HTTP, WebSocket and gRPC.
 
-    Application, app  services to an ASGI application, to serve or to mount
-    ServerSettings    addresses and limits
-    serve             the application on a socket, until a signal ends it
+Programs import from `torvyn.serve`.
 
 application      wires the parts of a server together
 listener         sockets, TLS, signals, shutdown
@@ -27,28 +25,3 @@ sessions         streams that outlive their connection
 access           API keys, limits, admission, host checks, audit
 telemetry        metrics, request log, traces
 """
-
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from torvyn.transport.application import Application, app
-    from torvyn.transport.listener.server import serve
-    from torvyn.transport.settings import ServerSettings
-
-__all__ = ["Application", "ServerSettings", "app", "serve"]
-
-_MODULES: Final = {
-    "Application": "application",
-    "app": "application",
-    "serve": "listener.server",
-    "ServerSettings": "settings",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"torvyn.transport.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'torvyn.transport' has no attribute {name!r}")

@@ -20,7 +20,7 @@ from torvyn.engine.extra_fields import MOST_BYTES, MOST_FIELDS, RESERVED, forwar
 from torvyn.engine.nodes.source_openai import OpenAISource
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import InvalidInput
-from torvyn.transport import app
+from torvyn.serve import app
 
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
 COMPLETED = (event({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]}),)

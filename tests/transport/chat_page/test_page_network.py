@@ -15,7 +15,7 @@ from cuttable_connection import cable_to
 from live_server import PATIENCE_S, served, wait_for
 
 from torvyn.engine import Scripted, Service
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 
 EVENT_SOURCE = """(url) => new Promise((resolve) => {
   const frames = [];

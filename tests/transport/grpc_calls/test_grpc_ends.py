@@ -28,7 +28,7 @@ from watched_engines import CEILING_S, Numbering, Watched, peer_of
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 from torvyn.transport.listener.server import Server
 from torvyn.transport.listener.sockets import SEND_BYTES
 

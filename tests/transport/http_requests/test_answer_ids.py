@@ -16,7 +16,7 @@ from collector import running_collector
 from torvyn.engine import Scripted, Service
 from torvyn.observe.otlp import OtlpExporter
 from torvyn.observe.spans import Tracer
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 STATEFUL = {**PROMPT_BODY, "stateful": True}

@@ -13,7 +13,7 @@ from asgi_client import PROMPT_BODY, Client, Gated, serving, texts
 from torvyn.engine import Request, Scripted, Service, Step
 from torvyn.errors import Unavailable
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 

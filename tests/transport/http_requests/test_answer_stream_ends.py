@@ -12,7 +12,7 @@ from torvyn import Flow
 from torvyn.components import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Service, Step
 from torvyn.errors import Unavailable
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 

@@ -19,7 +19,7 @@ from torvyn.components import Blocklist, Redact
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.protocol.frames import Usage
-from torvyn.transport import Application, ServerSettings, app
+from torvyn.serve import Application, ServerSettings, app
 
 REFUSED = {"index": 0, "reason": "content_filter", "side": "prompt"}
 SECRET = {"prompt": "tell me the secret"}

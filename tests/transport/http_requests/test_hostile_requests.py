@@ -15,7 +15,7 @@ from asgi_client import PATIENCE_S, PROMPT_BODY, Client, Gated, serving, within
 from websocket_client import Socket
 
 from torvyn.engine import Scripted
-from torvyn.transport import Application
+from torvyn.serve import Application
 from torvyn.transport.http.body_limit import MAX_BODIES
 
 _MOST_S = 1.0

@@ -21,7 +21,7 @@ import torvyn
 from torvyn import errors
 from torvyn.engine import ChoiceStep, Engine, Scripted, Service, Step
 from torvyn.engine import open as open_engine
-from torvyn.transport import app
+from torvyn.serve import app
 from torvyn.transport.public_error import public_error, without_addresses
 from torvyn.v1 import inference_pb2 as pb
 

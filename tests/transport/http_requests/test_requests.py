@@ -11,7 +11,7 @@ from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Scripted, Service
 from torvyn.errors import Unavailable
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 CHAT = {"messages": MESSAGES}

@@ -24,7 +24,7 @@ from serve_process import MANIFEST, serving
 
 from torvyn.errors import TorvynError
 from torvyn.link import Plan
-from torvyn.transport import app
+from torvyn.serve import app
 from torvyn.transport.listener.hangup import Reloader
 from torvyn.transport.listener.server import Server
 

@@ -19,7 +19,7 @@ from websockets.sync import client as websockets
 
 PROGRAM = """
 from torvyn.engine import Scripted, Service
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 
 ENGINES = {
     "chat": Scripted("one two three"),

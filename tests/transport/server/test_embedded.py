@@ -22,7 +22,7 @@ from live_server import PATIENCE_S, wait_for
 
 from torvyn.engine import Scripted, Service
 from torvyn.errors import Unavailable
-from torvyn.transport import Application, ServerSettings, app
+from torvyn.serve import Application, ServerSettings, app
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fastapi-embed"
 PROMPT_BODY = {"prompt": "Hi"}

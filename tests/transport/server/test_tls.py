@@ -17,7 +17,7 @@ from websocket_client import START, speaking, text_of
 
 from torvyn.engine import Scripted
 from torvyn.errors import TorvynError
-from torvyn.transport import ServerSettings
+from torvyn.serve import ServerSettings
 from torvyn.transport.listener import tls
 
 

@@ -10,7 +10,7 @@ from asgi_client import PROMPT_BODY, Client, serving, within
 
 from torvyn.engine import Engine, Scripted
 from torvyn.protocol import Decoder, DeltaFrame
-from torvyn.transport import Application
+from torvyn.serve import Application
 
 STATEFUL = {**PROMPT_BODY, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"

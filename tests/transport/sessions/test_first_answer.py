@@ -14,7 +14,7 @@ import asyncio, sys
 sys.path.insert(0, sys.argv[1])
 from asgi_client import Client
 import torvyn
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 from torvyn.transport.services import of_plans
 
 

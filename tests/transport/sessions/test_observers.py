@@ -7,7 +7,7 @@ from asgi_client import PROMPT_BODY, Client, Endless, Gated, serving, texts, wit
 
 from torvyn.engine import Scripted
 from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, MetaFrame
-from torvyn.transport import Application
+from torvyn.serve import Application
 
 STATEFUL = {**PROMPT_BODY, "stateful": True}
 

@@ -10,7 +10,7 @@ from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
 from torvyn.protocol import EndFrame
-from torvyn.transport import Application
+from torvyn.serve import Application
 
 STATEFUL = {**PROMPT_BODY, "stateful": True}
 

@@ -7,7 +7,7 @@ import asyncio
 from asgi_client import PROMPT_BODY, Client, serving
 
 from torvyn.engine import Scripted
-from torvyn.transport import Application
+from torvyn.serve import Application
 from torvyn.transport.settings import KiB
 
 SESSION_BYTES = 32 * KiB

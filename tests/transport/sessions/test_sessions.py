@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from torvyn.engine import Scripted
 from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, StartFrame
-from torvyn.transport import Application
+from torvyn.serve import Application
 from torvyn.transport.access.caller import Caller
 
 STATEFUL = {**PROMPT_BODY, "stateful": True}

@@ -13,8 +13,8 @@ from stored_processes import begun, come_back, process
 from torvyn.errors import TorvynError
 from torvyn.jetstream.requests import ask
 from torvyn.manifest.settings import resolve
+from torvyn.serve import Application, ServerSettings
 from torvyn.testing import Clock
-from torvyn.transport import Application, ServerSettings
 from torvyn.transport.sessions.servers.cluster import Cluster
 from torvyn.transport.sessions.servers.peers import Peers
 from torvyn.transport.sessions.shared import housekeeping

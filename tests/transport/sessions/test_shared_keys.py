@@ -13,7 +13,7 @@ from keyed_server import Keyed
 from stored_processes import STATEFUL, killed
 
 from torvyn.engine import Engine, Scripted
-from torvyn.transport import Application
+from torvyn.serve import Application
 from torvyn.transport.sessions.servers import key_limits
 
 

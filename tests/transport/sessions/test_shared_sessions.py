@@ -21,7 +21,7 @@ from stored_processes import (
 
 from torvyn.engine import Scripted
 from torvyn.protocol import Decoder, ErrorFrame, MetaFrame
-from torvyn.transport import Application
+from torvyn.serve import Application
 
 
 async def spoken(engine: Gated, application: Application, *tokens: str) -> Client:

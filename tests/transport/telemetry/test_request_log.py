@@ -20,7 +20,7 @@ from torvyn.engine import Scripted, Service
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.protocol import Decoder, StartFrame
-from torvyn.transport import app
+from torvyn.serve import app
 
 CHAT = {"messages": [{"role": "user", "content": "one two"}]}
 WORDS = {"words": ["secret"], "mode": "stream", "action": "block"}

@@ -23,7 +23,7 @@ from torvyn.engine.generation import Generation
 from torvyn.observe.otlp import OtlpExporter
 from torvyn.observe.spans import Span, Tracer
 from torvyn.protocol.traceparent import begin
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED, UNSAMPLED = (f"00-{TRACE}-{PARENT}-{flags}" for flags in ("01", "00"))

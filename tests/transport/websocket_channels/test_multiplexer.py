@@ -15,7 +15,7 @@ from websocket_client import START, Socket, text_of
 from coroutines import virtual_time
 from torvyn.engine import Scripted, Service
 from torvyn.protocol import Decoder, DeltaFrame
-from torvyn.transport import ServerSettings, app
+from torvyn.serve import ServerSettings, app
 from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
 
 HARD = st.text(

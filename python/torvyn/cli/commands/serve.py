@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
     from torvyn.link.plan import TelemetryPlan
     from torvyn.manifest import Settings
-    from torvyn.transport import ServerSettings
+    from torvyn.serve import ServerSettings
     from torvyn.transport.listener.server import Server
 
 EXAMPLE = """\
@@ -134,7 +134,7 @@ def command(
 
 
 def _server_settings(screen: Screen, folder: Path, values: Settings) -> ServerSettings:
-    from torvyn.transport import ServerSettings
+    from torvyn.serve import ServerSettings
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
     from torvyn.transport.listener import tls
@@ -161,7 +161,7 @@ def _serve(
 ) -> int:
     from torvyn.cli.serving.served_exchange import supervised
     from torvyn.observe.telemetry import make_tracer
-    from torvyn.transport import app, serve
+    from torvyn.serve import app, serve
 
     tracer = None
     try:

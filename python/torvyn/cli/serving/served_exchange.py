@@ -79,7 +79,7 @@ class ServedExchange:
         """The plans to serve; raises if the settings of the server have changed."""
         from torvyn.errors import FlowError
         from torvyn.link.defaults import telemetry_plan
-        from torvyn.transport import ServerSettings
+        from torvyn.serve import ServerSettings
 
         linker = project.linker()
         plans, written = project.plans(linker), project.written_folder(linker)

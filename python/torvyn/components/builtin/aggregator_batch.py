@@ -47,7 +47,7 @@ config = { size = 100, bytes = "64KiB", linger = "500ms", format = "json" }
 )
 
 
-class Batch(Aggregator):
+class Batcher(Aggregator):
     spec: ClassVar[Spec] = SPEC
     unit = "batches"
 

@@ -86,6 +86,7 @@ class OtlpExporter:
 
     @property
     def queue_length(self) -> int:
+        """Spans that wait in memory."""
         return len(self._queue)
 
     @property
@@ -104,10 +105,12 @@ class OtlpExporter:
         return self._sent["metrics"]
 
     def dropped_of(self, signal: Signal) -> int:
+        """Spans (`traces`) or data points (`metrics`) that no collector will get."""
         spool = self._spool
         return self._dropped[signal] + (0 if spool is None else spool.dropped[signal])
 
     def put(self, span: Span) -> None:
+        """Sends a span soon. It is dropped and counted when the queue is full."""
         with self._changed:
             if self._is_closing or len(self._queue) >= self._capacity:
                 self._dropped["traces"] += 1

@@ -24,7 +24,15 @@ from torvyn.sandbox.build.project import ComponentBinary, GuestProject, toolchai
 
 PACKAGE: Final = Path(__file__).parents[2]
 
-CONTRACT: Final = ("__init__.py", "errors.py", "contract", "sandbox/__init__.py", "sandbox/guest")
+CONTRACT: Final = (
+    "__init__.py",
+    "_lazy.py",
+    "errors.py",
+    "typing.py",
+    "contract",
+    "sandbox/__init__.py",
+    "sandbox/guest",
+)
 """The parts of this package that a guest contains."""
 
 APP: Final = "torvyn_app"

@@ -1,0 +1,84 @@
+"""Types for the annotations of components and of programs that build flows.
+
+Those of the contract need no native module, so a package of components can use them anywhere, a
+WebAssembly guest included. `Project` and the statistics are what a flow returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torvyn._lazy import attach
+
+if TYPE_CHECKING:
+    from torvyn.contract.element import Context
+    from torvyn.contract.functions import ComponentLike, Items, Stage, StreamFunction, as_component
+    from torvyn.contract.options import (
+        Backpressure,
+        EdgeOptions,
+        FlowOptions,
+        LastResort,
+        NodeOptions,
+        OnError,
+        PolicyName,
+        PolicyOptions,
+        Priority,
+        RunMode,
+    )
+    from torvyn.contract.roles import (
+        BatchResult,
+        Component,
+        Emission,
+        Emissions,
+        FilterResult,
+        Item,
+        PullResult,
+        PushResult,
+        RouteResult,
+        VerdictList,
+    )
+    from torvyn.contract.signals import Pending
+    from torvyn.reactor.project import Project
+    from torvyn.reactor.statistics import EdgeStatistics, NodeStatistics, Statistics
+
+__all__ = [
+    "Backpressure",
+    "BatchResult",
+    "Component",
+    "ComponentLike",
+    "Context",
+    "EdgeOptions",
+    "EdgeStatistics",
+    "Emission",
+    "Emissions",
+    "FilterResult",
+    "FlowOptions",
+    "Item",
+    "Items",
+    "LastResort",
+    "NodeOptions",
+    "NodeStatistics",
+    "OnError",
+    "Pending",
+    "PolicyName",
+    "PolicyOptions",
+    "Priority",
+    "Project",
+    "PullResult",
+    "PushResult",
+    "RouteResult",
+    "RunMode",
+    "Stage",
+    "Statistics",
+    "StreamFunction",
+    "VerdictList",
+    "as_component",
+]
+
+if not TYPE_CHECKING:
+    _RETURNED = "EdgeStatistics NodeStatistics Project Statistics"
+    __getattr__, __dir__ = attach(
+        __name__,
+        dict.fromkeys(__all__, "torvyn.contract")
+        | dict.fromkeys(_RETURNED.split(), "torvyn.reactor"),
+    )
