@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
-from torvyn import catalogue, errors, manifest
+from torvyn import catalogue, errors
 from torvyn.cli import app
 from torvyn.components import BUILTINS, CLASSES, ENGINES, REQUEST, SINKS
 from torvyn.components.spec import Option, Spec
+from torvyn.manifest.schema.reference import reference
 from torvyn.manifest.units import render_duration, render_size
 from torvyn.transport import status_table
 
@@ -53,7 +54,7 @@ Every table and key of the manifest. Unknown keys are errors. Sizes are written 
 variable of that name, and `$$` is a dollar sign. `torvyn schema` prints this as a JSON Schema for
 editors.
 """
-    return f"{NOTE}# Torvyn.toml\n\n{intro}\n{manifest.reference()}"
+    return f"{NOTE}# Torvyn.toml\n\n{intro}\n{reference()}"
 
 
 # Built-in components

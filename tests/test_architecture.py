@@ -15,6 +15,7 @@ ORDER = (
     ("_lazy",),
     ("errors", "catalogue"),
     ("contract",),
+    ("_io",),
     ("concurrency",),
     ("machine",),
     ("text",),

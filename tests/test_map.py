@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names what exists, and fits on two screens."""
+"""ARCHITECTURE.md names what exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ PACKAGE = ROOT / "python" / "torvyn"
 CRATES = ROOT / "crates"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 
-MAX_LINES, MAX_COLUMNS, MAX_HOPS = 110, 120, 8
 HOP = re.compile(r"^ *\d+  (\S+) +(\S+\.(?:py|rs)) +\S", re.MULTILINE)
 ROW = re.compile(r"^\| (`.+?`) \|", re.MULTILINE)
 
@@ -26,13 +25,6 @@ def section(title: str) -> str:
 
 def names_in_rows(title: str) -> list[str]:
     return [name for row in ROW.findall(section(title)) for name in re.findall(r"`(.+?)`", row)]
-
-
-def test_the_page_fits_on_two_screens() -> None:
-    lines = PAGE.splitlines()
-
-    assert len(lines) <= MAX_LINES
-    assert [line for line in lines if len(line) > MAX_COLUMNS] == []
 
 
 def test_the_page_lists_every_package() -> None:
@@ -69,7 +61,7 @@ def _unsafe_files() -> Iterator[str]:
 def test_each_hop_of_a_drawing_names_code_that_exists(title: str) -> None:
     hops = HOP.findall(section(title))
 
-    assert 3 <= len(hops) <= MAX_HOPS
+    assert len(hops) >= 3
     assert len(hops) == len(re.findall(r"^ *\d+  ", section(title), re.MULTILINE))
     assert [hop for hop in hops if not _is_defined(*hop)] == []
 

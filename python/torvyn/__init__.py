@@ -25,8 +25,9 @@ Everything else is not for programs; its names may change:
 
 catalogue    the error codes
 contract     what a component is: elements, roles, verdicts, signals
+_io          one of each: what the package uses of the machine and of the network
 concurrency  event loops, threads, and what crosses between them
-machine      limits of memory and CPUs, messages to systemd
+machine      limits of memory and CPUs, files and processes
 v1           the gRPC messages
 manifest     Torvyn.toml to a Manifest
 sandbox      WebAssembly components: build, compile, describe

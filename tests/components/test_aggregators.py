@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn import Element, InvalidInput
-from torvyn.components import Batch, Window
+from torvyn.components import Batcher, Window
 from torvyn.errors import ContractError
 
 SECOND_NS = 1_000_000_000
@@ -32,11 +32,11 @@ def figures(component, elements):
 
 
 def test_batch_joins_by_number_and_flushes_the_rest(start):
-    assert gathered(start(Batch, "2"), texts("a", "b", "c")) == ["a\nb", "c"]
+    assert gathered(start(Batcher, "2"), texts("a", "b", "c")) == ["a\nb", "c"]
 
 
 def test_batch_joins_by_bytes_and_never_exceeds_them(start):
-    component = start(Batch, {"bytes": 4, "separator": "|"})
+    component = start(Batcher, {"bytes": 4, "separator": "|"})
     assert gathered(component, texts("ab", "cde", "f", "toolong", "x")) == [
         "ab",
         "cde|f",
@@ -46,14 +46,14 @@ def test_batch_joins_by_bytes_and_never_exceeds_them(start):
 
 
 def test_batch_sends_two_at_once_when_one_element_closes_two(start):
-    component = start(Batch, {"bytes": 3})
+    component = start(Batcher, {"bytes": 3})
     assert component.ingest(Element("a")) == []
     assert [output.data for output in component.ingest(Element("four"))] == ["a", "four"]
     assert component.flush() == []
 
 
 def test_batch_makes_json_of_texts_and_keeps_json_as_it_is(start):
-    component = start(Batch, {"size": 2, "format": "json"})
+    component = start(Batcher, {"size": 2, "format": "json"})
     done = component.ingest(Element("a")) + component.ingest(
         Element('{"b": 1}', content_type="application/json")
     )
@@ -62,7 +62,7 @@ def test_batch_makes_json_of_texts_and_keeps_json_as_it_is(start):
 
 
 def test_batch_refuses_what_is_no_text_and_keeps_what_it_has(start):
-    component = start(Batch, "2")
+    component = start(Batcher, "2")
     component.ingest(Element("a"))
     with pytest.raises(InvalidInput):
         component.ingest(Element(b"\xff"))
@@ -71,7 +71,7 @@ def test_batch_refuses_what_is_no_text_and_keeps_what_it_has(start):
 
 def test_batch_needs_a_limit(start):
     with pytest.raises(ContractError, match="set `size`, `bytes` or `linger`"):
-        start(Batch)
+        start(Batcher)
 
 
 @given(
@@ -80,7 +80,7 @@ def test_batch_needs_a_limit(start):
     st.integers(0, 9),
 )
 def test_batch_loses_and_reorders_nothing(items, size, limit_bytes):
-    component = Batch()
+    component = Batcher()
     component.init({"size": size or 1, "bytes": limit_bytes, "separator": "|"})
     batches = gathered(component, texts(*items))
     assert [part for batch in batches for part in batch.split("|")] == items

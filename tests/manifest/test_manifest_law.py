@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn import manifest
+from torvyn.manifest.render import render
 from torvyn.manifest.schema import tables
 from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
 
@@ -87,7 +88,7 @@ MANIFESTS = st.builds(
 
 @given(MANIFESTS)
 def test_a_rendered_manifest_parses_to_itself(made: manifest.Manifest) -> None:
-    assert manifest.parse(manifest.render(made), environ={}) == made
+    assert manifest.parse(render(made), environ={}) == made
 
 
 @given(st.integers(0, 2**50))

@@ -15,6 +15,8 @@ from torvyn.contract.options import PolicyOptions
 from torvyn.errors import ManifestError
 from torvyn.manifest import PortRef, Record
 from torvyn.manifest.schema import tables
+from torvyn.manifest.schema.json_schema import json_schema
+from torvyn.manifest.schema.reference import reference
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -47,11 +49,11 @@ WRONG = [
 
 
 def validate(text: str) -> None:
-    jsonschema.Draft202012Validator(manifest.json_schema()).validate(tomllib.loads(text))
+    jsonschema.Draft202012Validator(json_schema()).validate(tomllib.loads(text))
 
 
 def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(manifest.json_schema())
+    jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
 def test_the_schema_takes_the_example() -> None:
@@ -91,7 +93,7 @@ def test_a_record_has_a_field_for_every_key_of_its_table(table: tables.Table) ->
 
 
 def test_the_reference_has_a_row_for_every_key() -> None:
-    page = manifest.reference()
+    page = reference()
 
     for table in tables.ALL:
         assert f"## `{table.header}`" in page
@@ -100,7 +102,7 @@ def test_the_reference_has_a_row_for_every_key() -> None:
 
 
 def test_the_reference_shows_defaults_as_they_are_written() -> None:
-    page = manifest.reference()
+    page = reference()
 
     assert "| `turn_time` | duration | `100us` | Time per turn. |" in page
     assert "| `queue_bytes` | size | `1MiB` |" in page

@@ -171,10 +171,10 @@ def test_a_component_with_a_timer_cannot_run_on_a_thread():
 
 
 def test_batch_sends_what_has_lingered(clock):
-    from torvyn.components import Batch
+    from torvyn.components import Batcher
 
     source = Fed("a", "b")
-    batch = Batch({"size": 3, "linger": "500ms"})
+    batch = Batcher({"size": 3, "linger": "500ms"})
     run = run_flow(source, batch, until=idle, clock=clock)
     clock.advance(0.5)
     assert run.go(idle).texts == ["a\nb"]

@@ -7,7 +7,6 @@ change until the next pack, unless a command is told `--locked`.
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -18,6 +17,7 @@ from torvyn.artifact.blob_files import read_regular
 from torvyn.artifact.failures import unreadable
 from torvyn.artifact.model import Digest, check_digest, digest_of
 from torvyn.errors import ArtifactError, Location, TorvynError
+from torvyn.machine.files import tree_digest as files_digest
 from torvyn.manifest.render import quote
 
 NAME: Final = "torvyn.lock"
@@ -134,11 +134,11 @@ class Lock:
 
 
 def tree_digest(files: Mapping[str, Path]) -> Digest:
-    """One digest for a set of files: of their paths and contents, in the order of the paths."""
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(f"{file_digest(files[path])} {path}\n".encode())
-    return Digest(f"sha256:{digest.hexdigest()}")
+    """That of `torvyn.machine.files`, for the files of a project."""
+    try:
+        return Digest(files_digest(files))
+    except OSError as error:
+        raise unreadable(Path(error.filename), error) from error
 
 
 def file_digest(path: Path) -> Digest:

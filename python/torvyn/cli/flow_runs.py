@@ -158,11 +158,14 @@ class _FlowRun:
     def _begin_version(self) -> ForegroundRun:
         from torvyn.cli.supervision.status_socket import StatusSocket
         from torvyn.cli.supervision.supervisor import make_health_check
-        from torvyn.observe.telemetry import FlowTelemetry
 
         check = make_health_check(self.flow.plan)
         self._version.enter_context(StatusSocket(self.flow, check, self.number))
-        self._telemetry = self._version.enter_context(FlowTelemetry(self.flow))
+        self._telemetry = None
+        if self.flow.plan.telemetry is not None:
+            from torvyn.observe.telemetry import FlowTelemetry
+
+            self._telemetry = self._version.enter_context(FlowTelemetry(self.flow))
         started = None
         if self._supervisor is not None:
             started = partial(self._supervisor.started, self.flow, check)
@@ -173,7 +176,8 @@ class _FlowRun:
     def _ended(self, run: ForegroundRun) -> ForegroundRun | None:
         """A version has ended. Returns the run of the next one."""
         outcome = self._outcome_of(run)
-        self._telemetry.ended(outcome.statistics, outcome.state, outcome.error)
+        if self._telemetry is not None:
+            self._telemetry.ended(outcome.statistics, outcome.state, outcome.error)
         plan = None if self.reloader is None else self.reloader.take_successor()
         if plan is None or outcome.state in ("interrupted", "terminated"):
             self._end(outcome)

@@ -6,8 +6,9 @@ Everything is read through `contract.inspection`, which blames exceptions on the
 from __future__ import annotations
 
 import inspect
+import sys
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from torvyn.contract import ROLES, Component
 from torvyn.contract.inspection import (
@@ -16,6 +17,7 @@ from torvyn.contract.inspection import (
     describe_error,
     has_attribute,
     is_class,
+    is_instance,
     read_attribute,
     read_text_attribute,
 )
@@ -27,6 +29,9 @@ from torvyn.contract.roles import (
     TIMER_METHODS,
 )
 from torvyn.errors import ContractError
+
+if TYPE_CHECKING:
+    from torvyn.sandbox.component import GuestComponent
 
 ROLE_METHODS = {
     role: (
@@ -53,6 +58,12 @@ _ELEMENTS = frozenset(
 )
 """What names of components say about their outputs."""
 INPUT, OUTPUT, ERROR = "input", "output", "error"
+
+
+def is_guest(component: object) -> TypeGuard[GuestComponent]:
+    """Whether it runs in the sandbox. There are no guests before their module was loaded."""
+    module = sys.modules.get("torvyn.sandbox.component")
+    return module is not None and is_instance(component, module.GuestComponent)
 
 
 def is_component_class(thing: Any) -> bool:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from torvyn.components import ENGINES
 from torvyn.link.plan import ClusterPlan, ComponentRef, EdgePlan, RuntimePlan, TelemetryPlan
-from torvyn.machine import local_cluster
 from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 
@@ -108,6 +107,8 @@ def cluster_plan(settings: Settings, edges: Iterable[EdgePlan]) -> ClusterPlan |
     up`, if it runs."""
     if not any(edge.carrier == "nats" for edge in edges):
         return None
+    from torvyn.machine import local_cluster
+
     return ClusterPlan(
         nats=settings["cluster.nats"] or local_cluster.address() or "",
         stream_replicas=settings["cluster.stream_replicas"],

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from torvyn.contract.inspection import class_name
 from torvyn.errors import Diagnostic, Location
 from torvyn.manifest.schema.settings_tables import CLUSTER
 from torvyn.manifest.schema.tables import EDGE, NODE, ON_ERROR, PLACE
 from torvyn.text.redaction import redact, without_credentials
+
+_LAST_MOMENTS_S: Final = 10.0
+"""For the end of the process, after the flow has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +231,13 @@ class Plan:
         nodes = tuple(node for node in self.nodes if node.name in names)
         inner = [edge for edge in self.edges if edge.source in names and edge.target in names]
         return replace(self, nodes=nodes, edges=tuple(inner))
+
+    @property
+    def stop_limit_s(self) -> float:
+        """How long a drain, all teardowns and the end of the process may take."""
+        runtime = self.runtime
+        teardowns_s = runtime.teardown_timeout_s * len(self.nodes)
+        return runtime.drain_timeout_s + teardowns_s + _LAST_MOMENTS_S
 
     @property
     def head(self) -> str | None:

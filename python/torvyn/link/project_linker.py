@@ -30,7 +30,6 @@ from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord, Manifest, Settings, parse_leniently, read_text
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.settings import resolve_leniently
-from torvyn.sandbox.build.wit import check_wit
 
 
 class ProjectLinker:
@@ -106,6 +105,8 @@ class ProjectLinker:
 
     def check(self) -> tuple[Diagnostic, ...]:
         """Every problem of the file, its flows and its components; warnings last."""
+        from torvyn.sandbox.build.wit import check_wit
+
         self.plans(self.manifest.flows)
         self._check_unused_components()
         check_priorities(self.manifest, self.problems)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +18,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def tree_digest(files: Mapping[str, Path]) -> str:
+    """One digest for a set of files: of their paths and contents, in the order of the paths."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        content = hashlib.sha256(files[path].read_bytes()).hexdigest()
+        digest.update(f"sha256:{content} {path}\n".encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def own_temporary_folder(name: str) -> Path:

@@ -28,9 +28,6 @@ from torvyn.manifest.records import (
     Record,
     RuntimeRecord,
 )
-from torvyn.manifest.render import render
-from torvyn.manifest.schema.json_schema import json_schema
-from torvyn.manifest.schema.reference import reference
 from torvyn.manifest.settings import Setting, Settings, resolve
 
 __all__ = [
@@ -46,12 +43,9 @@ __all__ = [
     "RuntimeRecord",
     "Setting",
     "Settings",
-    "json_schema",
     "parse",
     "parse_leniently",
     "read",
     "read_text",
-    "reference",
-    "render",
     "resolve",
 ]

@@ -25,10 +25,10 @@ from torvyn.errors import (
     TorvynError,
     Unavailable,
 )
+from torvyn.link.component_traits import is_guest
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.source_line import source_line
 from torvyn.reactor.statistics import Statistics
-from torvyn.sandbox.component import GuestComponent
 
 GENERATION_LOST: Final = "session.generation-lost"
 _BY_KIND: dict[str, type[ComponentError]] = {
@@ -127,7 +127,7 @@ def component_label(node: NodePlan) -> str:
     """The name of a component, if it differs from its node's."""
     ref = node.component
     instance = ref.instance
-    name = instance.name if is_instance(instance, GuestComponent) else node.name
+    name = instance.name if is_guest(instance) else node.name
     name = ref.name if ref.kind in _NAMED else name
     return "" if name == node.name else f" (component `{name}`)"
 

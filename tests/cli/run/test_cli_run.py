@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -270,3 +271,39 @@ def test_a_dead_letter_file_contains_no_secret(
 
     assert "no entry for [redacted]" in (folder / "dead.jsonl").read_text()
     assert "hunter2" not in (folder / "dead.jsonl").read_text()
+
+
+UNUSED = (
+    "artifact",
+    "cluster",
+    "durable",
+    "edge",
+    "engine",
+    "jetstream",
+    "observe.otlp",
+    "observe.telemetry",
+    "protocol",
+    "reactor.carriers",
+    "reactor.runners.async_runner",
+    "reactor.stages.executor",
+    "reactor.swap",
+    "sandbox.component",
+    "telemetry",
+    "transport",
+)
+"""What the demo does not use: no second process, no other server, no guest, no thread, no swap."""
+
+
+def test_a_run_loads_only_what_its_flow_uses() -> None:
+    program = (
+        "import sys; from torvyn.cli import app; app.run(['run', 'flow.main']);"
+        "print(*(name for name in sys.modules if name.startswith('torvyn.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=EXAMPLE, capture_output=True, text=True, check=True
+    )
+
+    loaded = done.stdout.splitlines()[-1].split()
+    unused = [f"torvyn.{name}" for name in UNUSED]
+    assert [name for name in loaded if name.startswith(tuple(unused))] == []
+    assert len(loaded) <= 145

@@ -10,7 +10,7 @@ import pytest
 
 import torvyn
 from torvyn import PENDING, Element, Signal
-from torvyn.components import Batch, Join
+from torvyn.components import Batcher, Join
 from torvyn.errors import FlowError
 from torvyn.testing import CollectingSink, idle, run_flow
 
@@ -71,8 +71,8 @@ def settled(source: OpenSource, aggregator: Any, **options: Any) -> int:
 def test_a_batch_of_one_key_does_not_settle_those_of_other_keys() -> None:
     items = [json.dumps({"key": key}) for key in "abbbbcc"]
     # `a` is the oldest of all, and waits.
-    assert settled(OpenSource(*items), Batch({"size": 2}), key="key") == 0
-    assert settled(OpenSource(*items[1:]), Batch({"size": 2}), key="key") == 6
+    assert settled(OpenSource(*items), Batcher({"size": 2}), key="key") == 0
+    assert settled(OpenSource(*items[1:]), Batcher({"size": 2}), key="key") == 6
 
 
 def test_a_pair_does_not_settle_elements_that_wait_for_a_partner() -> None:
@@ -98,7 +98,7 @@ def test_an_output_that_is_not_accepted_holds_back_what_may_be_in_it() -> None:
     """The sink `away` accepts one element and pauses; `up` accepts all of them."""
     source = OpenSource(*(json.dumps({"key": key}) for key in "bbabba"))
     flow = torvyn.Flow()
-    flow.add("in", source).add("batch", Batch({"size": 2}), key="key")
+    flow.add("in", source).add("batch", Batcher({"size": 2}), key="key")
     flow.add("route", torvyn.router(lambda e: "up" if '"a"' in e.text else "away", ("up", "away")))
     flow.add("up", up := CollectingSink()).add("away", torvyn.sink(lambda e: Signal.PAUSE))
     flow.connect("in", "batch").connect("batch", "route")

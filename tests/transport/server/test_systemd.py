@@ -17,7 +17,7 @@ import missing
 import pytest
 from serve_process import MANIFEST, serving
 
-from torvyn.machine.systemd_notify import notify, watchdog_interval_s
+from torvyn._io.supervision import notify, watchdog_interval_s
 
 UNIT = (Path(__file__).parents[3] / "deploy" / "torvyn.service").read_text()
 BINARY = "/opt/torvyn/bin/torvyn"

@@ -123,7 +123,7 @@ def _memory() -> Finding:
 
 
 def _service_manager() -> Finding:
-    from torvyn.machine.systemd_notify import is_systemd_running
+    from torvyn._io.supervision import is_systemd_running
 
     if is_systemd_running():
         return Finding("systemd", "ok", "running; `torvyn service install` starts a flow with it")

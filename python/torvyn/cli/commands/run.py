@@ -121,9 +121,8 @@ def command(
     highest of all flows. `--limit` and `--timeout` are for each flow, Ctrl-C is for all. The JSON
     object has `flows`, a list with one object per flow.
     """
+    from torvyn._io.supervision import wait_for_start
     from torvyn.cli.memory_warnings import memory_warnings
-    from torvyn.cli.supervision.prepared_start import wait_for_start
-    from torvyn.cli.supervision.unit_options import stop_limit_s
 
     if nats is not None:
         options["settings"] = (*options["settings"], f"cluster.nats={nats}")
@@ -140,7 +139,7 @@ def command(
     names = [plan.name for plan in plans]
     if check:
         return _say_checked(screen, names)
-    is_supervised = wait_for_start(max(map(stop_limit_s, plans)))
+    is_supervised = wait_for_start(max(plan.stop_limit_s for plan in plans))
     requests = [
         RunRequest(plan, limit, fresh, partial(target.only(plan.name, names).plan, **ends))
         for plan in plans

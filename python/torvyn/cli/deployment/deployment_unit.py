@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.cli.supervision import systemctl
 from torvyn.cli.supervision.unit import Unit
-from torvyn.cli.supervision.unit_options import Installation, stop_limit_s, unit_fields
+from torvyn.cli.supervision.unit_options import Installation, unit_fields
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def plan_deployment(
         stop_s = linker.settings["serve.shutdown_grace"]
     else:
         plans = linker.plans_of(None if settings.is_all else settings.flows)
-        stop_s = max(map(stop_limit_s, plans))
+        stop_s = max(plan.stop_limit_s for plan in plans)
     command = [sys.executable, "-m", "torvyn", "deploy", "run", deployment.name]
     command += ["--root", str(deployment.folder.parent), "--format", "json"]
     fields = unit_fields(options, is_system)

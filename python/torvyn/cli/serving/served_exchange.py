@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.cli.supervision.prepared_start import wait_for_start
+from torvyn._io.supervision import wait_for_start
 from torvyn.errors import TorvynError
 
 if TYPE_CHECKING:

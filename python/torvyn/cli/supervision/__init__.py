@@ -1,7 +1,6 @@
 """Flows that run for months: who watches them, and what they report.
 
 supervisor       tells systemd that a flow is ready, works or stops
-prepared_start   lets `torvyn deploy run` decide when a prepared flow starts
 unix_server      a socket that only the user of the process can reach
 status_socket    answers `torvyn top` while a flow runs
 control_socket   takes the requests of `torvyn reload` and `torvyn deploy run`

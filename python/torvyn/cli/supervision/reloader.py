@@ -10,27 +10,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError, TorvynError
-from torvyn.reactor.swap.plan_difference import (
-    NodeChange,
-    PlanDifference,
-    changed_code,
-    code_digests,
-    compare,
-    lost_by_restart,
-    refuse_graph,
-)
-from torvyn.reactor.swap.refusals import NeedsRestart
-from torvyn.reactor.swap.swapper import TRIAL_S
+from torvyn.machine.files import tree_digest
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
+    from torvyn.link.plan import NodePlan, Plan
     from torvyn.reactor import Flow
+    from torvyn.reactor.swap.plan_difference import NodeChange, PlanDifference
     from torvyn.reactor.swap.swapper import SwapKeywords
 
 logger = logging.getLogger("torvyn.reactor")
@@ -97,6 +89,9 @@ class Reloader:
         return self._swap(difference.nodes, code_digests(plan), options)
 
     def _compare(self) -> tuple[PlanDifference, Plan]:
+        # Imported here: most flows run to their end as they are.
+        from torvyn.reactor.swap.plan_difference import compare
+
         new = self.link()
         content = changed_code(self._code, code_digests(new))
         return compare(self.running_plan, new, content, stateful=self._flow.stateful_nodes), new
@@ -127,6 +122,10 @@ class Reloader:
     ) -> dict[str, Any]:
         """Exchanges the segments that have changed. What only a new start can change restarts the
         flow."""
+        from torvyn.reactor.swap.plan_difference import lost_by_restart, refuse_graph
+        from torvyn.reactor.swap.refusals import NeedsRestart
+        from torvyn.reactor.swap.swapper import TRIAL_S
+
         old, fallback = self._flow.running_plan, _with_running_code(self._flow)
         names = {change.node.name for change in difference.nodes}
         try:
@@ -186,6 +185,36 @@ class Reloader:
     def follow(self, flow: Flow) -> None:
         """This flow runs now."""
         self._flow = flow
+
+
+def code_digests(plan: Plan) -> dict[str, str]:
+    """The digest of the code of every node whose code is a file."""
+    by_target: dict[str, str] = {}
+    digests = {}
+    for node in plan.nodes:
+        target = node.component.target
+        if node.component.kind not in ("project", "wasm"):
+            continue
+        if target not in by_target:
+            by_target[target] = _digest(node)
+        digests[node.name] = by_target[target]
+    return digests
+
+
+def _digest(node: NodePlan) -> str:
+    """Of the `.wasm` file, or of the Python files beside the component: it may import them."""
+    path = Path(node.component.target)
+    files = {path.name: path} if path.is_file() else {}
+    if node.component.kind == "project":
+        folder = Path(node.component.target.rpartition(":")[0]).parent
+        found = folder.rglob("*.py")
+        files = {str(each.relative_to(folder)): each for each in found if each.is_file()}
+    return tree_digest(files)
+
+
+def changed_code(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The nodes whose digests differ, as `compare` takes them."""
+    return {name: ("code",) for name in new if old.get(name) != new[name]}
 
 
 def _restarted(difference: PlanDifference, error: FlowError) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from torvyn.machine.systemd_notify import is_notified, notify, watchdog_interval_s
+from torvyn._io.supervision import is_notified, notify, watchdog_interval_s
 
 if TYPE_CHECKING:
     from torvyn.link.plan import Plan

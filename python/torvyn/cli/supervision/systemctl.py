@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.supervision import is_systemd_running
 from torvyn.errors import MissingError, UsageError
-from torvyn.machine.systemd_notify import is_systemd_running
 
 SYSTEM_FOLDER: Final = Path("/etc/systemd/system")
 _PROPERTIES: Final = (

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from torvyn.link import Plan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_STOP_MARGIN_S: Final = 10.0
-"""For the end of the process, after the flow has ended."""
 
 
 def unit_options(function: Function) -> Function:
@@ -106,7 +103,7 @@ def plan_installation(
         tuple(command),
         manifest.parent,
         is_system=is_system,
-        stop_s=max(map(stop_limit_s, plans)),
+        stop_s=max(plan.stop_limit_s for plan in plans),
         has_state_dir="state_dir" in RUNTIME.by_name,
         systemd_version=systemctl.version(),
         **unit_fields(options, is_system),
@@ -132,12 +129,6 @@ def possible_names(manifest: str) -> list[str]:
 def unit_name(project: str, names: Sequence[str], flows: int) -> str:
     """The project's name for all its flows, else with those of the flows."""
     return project if len(names) == flows else "-".join((project, *names))
-
-
-def stop_limit_s(plan: Plan) -> float:
-    """How long a drain and all teardowns may take."""
-    runtime = plan.runtime
-    return runtime.drain_timeout_s + runtime.teardown_timeout_s * len(plan.nodes) + _STOP_MARGIN_S
 
 
 def unit_fields(options: dict[str, Any], is_system: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.supervision import notify
 from torvyn.concurrency.signals import SignalWaiter
 from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.generations.disk import is_writable
@@ -25,7 +26,6 @@ from torvyn.edge.running.processes import Processes, feed_watchdog
 from torvyn.edge.running.run_options import RunOptions
 from torvyn.edge.running.run_records import RunRecords
 from torvyn.edge.running.trial import Statuses, Trial
-from torvyn.machine.systemd_notify import notify
 
 logger = logging.getLogger("torvyn.edge")
 

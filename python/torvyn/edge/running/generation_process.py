@@ -19,14 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.supervision import CONTROL, OVERLAPS, PREPARED, STOP_S
 from torvyn.components.restart import keep_running
 from torvyn.edge.generations.records import GenerationRecord
 from torvyn.transport.listener.handed_sockets import VARIABLE as SOCKETS
 
-PREPARED: Final = "X_TORVYN_PREPARED"
-STOP_S: Final = "X_TORVYN_STOP_S"
-OVERLAPS: Final = "X_TORVYN_OVERLAPS"
-CONTROL: Final = "X_TORVYN_CONTROL_FD"
 START: Final = b"start\n"
 
 _DEFAULT_STOP_S: Final = 30.0

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.supervision import notify, watchdog_interval_s
 from torvyn.concurrency.signals import SignalWaiter
 from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.running.generation_process import GenerationProcess
 from torvyn.edge.running.run_options import RunOptions
-from torvyn.machine.systemd_notify import notify, watchdog_interval_s
 
 _TICK_S: Final = 0.25
 

@@ -1,4 +1,4 @@
-"""Logs the errors that a node's policy tolerates: the first, second, fourth..."""
+"""Logs the errors that a flow tolerates: of a node's policy the first, second, fourth..."""
 
 from __future__ import annotations
 
@@ -47,3 +47,8 @@ class ErrorLog:
                 "event": "node.error",
             },
         )
+
+
+def log_acknowledge_failure(error: BaseException) -> None:
+    """A notification has no answer: log its failure and go on."""
+    logger.warning("a source failed in `acknowledge`", exc_info=error)

@@ -39,12 +39,11 @@ from torvyn.reactor.runners.lifecycle_driver import (
     LimitExceeded,
     no_limit,
 )
-from torvyn.reactor.stages import run_blocking
+from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.threads.abandonment import Abandonment
 from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 from torvyn.reactor.threads.stuck_calls import StuckCall, find_stuck_call, may_block
 from torvyn.reactor.threads.time_limits import TimeLimits, deadline_exceeded, end_not_stored
-from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
     from torvyn.reactor.carriers.durable_run import DurableRun
@@ -94,8 +93,7 @@ class Execution:
         # A simulation does not use real time.
         self._driver = BlockingDriver(self.limits.call_limit if scheduler is None else no_limit)
         self.context = make_context(plan, request_id)
-        audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
-        self.setup = RunSetup(audit, scheduler, clock)
+        self.setup = RunSetup(self.context.flow_id, scheduler, clock)
         self.contexts: Sequence[Context] | None = None
         """One for each node, where they differ."""
 
@@ -258,7 +256,7 @@ class Execution:
             return
         try:
             self.limits.stop()
-            self.setup.audit.close()
+            self.setup.close()
             if self.native is not None:
                 state = self._state if self.abandonment.is_abandoned else self._end_state
                 self.counts.finish(self.native, state)

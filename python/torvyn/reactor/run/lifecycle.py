@@ -12,9 +12,9 @@ from torvyn._native import NativeFlow
 from torvyn.contract.inspection import set_node
 from torvyn.link.plan import Plan
 from torvyn.reactor.failures import init_failure, init_timeout, is_from_outside
+from torvyn.reactor.run.error_log import log_acknowledge_failure
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, WrappedError
-from torvyn.reactor.stages.source_executor import log_acknowledge_failure
 from torvyn.reactor.threads.stuck_calls import stack_of
 
 logger = logging.getLogger("torvyn.reactor")

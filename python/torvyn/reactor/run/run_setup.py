@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torvyn.components.keys.keyed_components import KeyedComponents
-from torvyn.components.keys.keyed_roles import KeyedAggregator, KeyedProcessor
 from torvyn.contract import Component, Context
 from torvyn.contract.inspection import (
     class_name,
@@ -23,27 +21,52 @@ from torvyn.contract.inspection import (
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
 from torvyn.errors import LinkError
 from torvyn.link import instantiate
-from torvyn.link.component_traits import has_timer
+from torvyn.link.component_traits import has_timer, is_guest
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner, make_runner
-from torvyn.sandbox.audit import Audit
-from torvyn.sandbox.component import GuestComponent, GuestLimits
 from torvyn.text.redaction import redact
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock
     from torvyn.reactor.runners.stepped_runner import StepScheduler
+    from torvyn.sandbox.audit import Audit
+    from torvyn.sandbox.component import GuestComponent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunSetup:
     """What the components of a run share."""
 
-    audit: Audit
+    flow_id: str
     scheduler: StepScheduler | None = None
     clock: ManualClock | None = None
+    audit: Audit | None = None
+    """Of the guests; None before the first one."""
+
+    def set_limits(self, plan: Plan, node: NodePlan, guest: GuestComponent) -> None:
+        from torvyn.sandbox.audit import Audit
+        from torvyn.sandbox.component import GuestLimits
+
+        if self.audit is None:
+            self.audit = Audit(plan.audit, plan.audit_file, plan.name, self.flow_id)
+        limits = GuestLimits(
+            node.name,
+            max_memory_bytes=node.max_memory_bytes,
+            call_timeout_s=node.call_timeout_s,
+            init_timeout_s=node.init_timeout_s or GUEST_INIT_TIMEOUT_S,
+            teardown_timeout_s=plan.runtime.teardown_timeout_s,
+            fuel=node.fuel,
+            seed=node.seed,
+            grants=node.grants,
+            audit=self.audit,
+        )
+        guest.set_limits(limits)
+
+    def close(self) -> None:
+        if self.audit is not None:
+            self.audit.close()
 
 
 def make_runners(plan: Plan, setup: RunSetup) -> list[Runner]:
@@ -56,7 +79,7 @@ def make_runners(plan: Plan, setup: RunSetup) -> list[Runner]:
 def make_node_runner(plan: Plan, node: NodePlan, setup: RunSetup) -> Runner:
     wall_clock = read_attribute(setup.clock, "wall_ns", None)
     try:
-        component = _component(plan, node, setup.audit)
+        component = _component(plan, node, setup)
         if wall_clock is not None:
             set_wall_clock(component, wall_clock)
         return make_runner(node, component, setup.scheduler)
@@ -73,17 +96,20 @@ def connect_request(runners: list[Runner]) -> None:
             component.request_source = source
 
 
-def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
+def _component(plan: Plan, node: NodePlan, setup: RunSetup) -> Component:
     if node.key is not None:
         return _keyed(node)
     component = instantiate(node.component)
-    if is_instance(component, GuestComponent):
-        component.set_limits(_guest_limits(plan, node, audit))
+    if is_guest(component):
+        setup.set_limits(plan, node, component)
     return component
 
 
 def _keyed(node: NodePlan) -> Component:
     """One component per key. A live component is the model of which each key gets a copy."""
+    from torvyn.components.keys.keyed_components import KeyedComponents
+    from torvyn.components.keys.keyed_roles import KeyedAggregator, KeyedProcessor
+
     ref = node.component
     make = partial(instantiate, ref) if ref.instance is None else partial(_copy, ref.instance)
     keyed = KeyedComponents(make, node.key, node.max_keys, node.max_memory_bytes)
@@ -103,20 +129,6 @@ def _copy(component: Component) -> Component:
         message = f"`{name}` cannot be copied for each key: {describe_error(error)}"
         hint = "create what cannot be copied in `init`"
         raise LinkError("link.bad-key", message, hint=hint) from error
-
-
-def _guest_limits(plan: Plan, node: NodePlan, audit: Audit) -> GuestLimits:
-    return GuestLimits(
-        node.name,
-        max_memory_bytes=node.max_memory_bytes,
-        call_timeout_s=node.call_timeout_s,
-        init_timeout_s=node.init_timeout_s or GUEST_INIT_TIMEOUT_S,
-        teardown_timeout_s=plan.runtime.teardown_timeout_s,
-        fuel=node.fuel,
-        seed=node.seed,
-        grants=node.grants,
-        audit=audit,
-    )
 
 
 def make_context(plan: Plan, request_id: str | None = None) -> Context:

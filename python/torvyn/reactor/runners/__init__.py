@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn.components.config import config_text
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import is_instance, read_attribute
+from torvyn.contract.inspection import read_attribute
+from torvyn.link.component_traits import is_guest
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
-from torvyn.reactor.runners.async_runner import AsyncRunner
 from torvyn.reactor.runners.inline_runner import GuestRunner, InlineRunner
-from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
-from torvyn.reactor.runners.thread_runner import ThreadRunner
-from torvyn.sandbox.component import GuestComponent
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
+    from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
     from torvyn.reactor.runners.stepped_runner import StepScheduler
+    from torvyn.sandbox.component import GuestComponent
 
 __all__ = ["Runner", "make_runner"]
 
@@ -81,8 +80,15 @@ def make_runner(
 ) -> Runner:
     config = node.config or config_text(read_attribute(component, "config"))
     if node.run == "inline":
-        kind = GuestRunner if is_instance(component, GuestComponent) else InlineRunner
+        kind = GuestRunner if is_guest(component) else InlineRunner
         return kind(node, component, config)
     if scheduler is not None:
         return scheduler.runner(node, component, config)
-    return (ThreadRunner if node.run == "thread" else AsyncRunner)(node, component, config)
+    # Imported here: a flow whose components all run inside the turns needs no executors.
+    if node.run == "thread":
+        from torvyn.reactor.runners.thread_runner import ThreadRunner
+
+        return ThreadRunner(node, component, config)
+    from torvyn.reactor.runners.async_runner import AsyncRunner
+
+    return AsyncRunner(node, component, config)

@@ -14,11 +14,11 @@ from torvyn.contract import Component
 from torvyn.contract.config_kind import init_argument
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
+from torvyn.reactor.run.error_log import log_acknowledge_failure
 from torvyn.reactor.runners.call_timer import CallTimer
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner, awaited_call_error
 from torvyn.reactor.stages.executor import is_awaitable
-from torvyn.reactor.stages.source_executor import log_acknowledge_failure
 
 _LOOP_GRACE_S = 0.25
 """A loop that has not answered this long after a limit is blocked by a component."""

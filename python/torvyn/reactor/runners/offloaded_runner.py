@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._native import Port
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import set_context, set_node
+from torvyn.contract.batch_methods import batch_method_of
+from torvyn.contract.enums import Role
+from torvyn.contract.inspection import has_attribute, set_context, set_node
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.run.method_binding import acknowledges
-from torvyn.reactor.stages import make_executor
+from torvyn.reactor.stages.batch_executor import BatchExecutor
+from torvyn.reactor.stages.element_executor import ElementExecutor
+from torvyn.reactor.stages.executor import StageExecutor
+from torvyn.reactor.stages.host import Host
+from torvyn.reactor.stages.source_executor import SourceExecutor
+from torvyn.reactor.stages.stream_executor import StreamExecutor
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
@@ -51,7 +58,7 @@ class OffloadedRunner:
         self.component = component
         self.config = config
         self.port = Port(node.role, list(node.ports), acknowledges(component))
-        self.executor = make_executor(component, node.role, self.port, self)
+        self.executor = _make_executor(component, node.role, self.port, self)
         self.handle = OffloadedHandle(self.wake)
         set_node(component, self.handle)
 
@@ -112,3 +119,13 @@ def awaited_call_error(
     failure = Internal("something that the call awaited was cancelled")
     failure.__cause__ = error
     return failure
+
+
+def _make_executor(component: Component, role: str, port: Port, host: Host) -> StageExecutor:
+    if role == Role.SOURCE:
+        return SourceExecutor(component, role, port, host)
+    if has_attribute(component, "stream_function"):
+        return StreamExecutor(component, role, port, host)
+    if batch_method_of(component, role) is not None:
+        return BatchExecutor(component, role, port, host)
+    return ElementExecutor(component, role, port, host)

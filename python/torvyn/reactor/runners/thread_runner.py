@@ -15,7 +15,7 @@ from torvyn.contract.inspection import class_name, read_attribute
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner
-from torvyn.reactor.stages import run_blocking
+from torvyn.reactor.stages.host import run_blocking
 
 logger = logging.getLogger("torvyn.reactor")
 

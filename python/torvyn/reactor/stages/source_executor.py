@@ -11,6 +11,7 @@ from torvyn.contract.batch_methods import batch_method_of
 from torvyn.contract.enums import TaskKind
 from torvyn.contract.inspection import async_iterator_of, has_attribute, iterator_of
 from torvyn.errors import ContractError
+from torvyn.reactor.run.error_log import log_acknowledge_failure
 from torvyn.reactor.stages.executor import StageExecutor
 
 logger = logging.getLogger("torvyn.reactor")
@@ -138,11 +139,6 @@ class SourceExecutor(StageExecutor):
         except Exception:
             # A notification has no answer: log its failure and go on.
             logger.warning("a source failed in `notify_backpressure`", exc_info=True)
-
-
-def log_acknowledge_failure(error: BaseException) -> None:
-    """A notification has no answer: log its failure and go on."""
-    logger.warning("a source failed in `acknowledge`", exc_info=error)
 
 
 def _none_item(position: int) -> ContractError:

@@ -12,7 +12,7 @@ from torvyn.reactor.failures import init_failure, init_timeout
 from torvyn.reactor.run.run_setup import connect_request, make_node_runner
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import LimitExceeded, WrappedError
-from torvyn.reactor.stages import run_blocking
+from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.swap.refusals import no_memory
 from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from torvyn._native import NativeStage
 from torvyn.contract.inspection import read_attribute
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.stages import run_blocking
+from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.swap.candidate import Candidate
 from torvyn.reactor.swap.state_transfer import give_state, save_state
 from torvyn.reactor.swap.swap_order import Exchange, SwapOrder

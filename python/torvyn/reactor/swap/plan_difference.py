@@ -6,10 +6,8 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
-from torvyn.artifact.lock import tree_digest
 from torvyn.errors import FlowError
 from torvyn.link.plan import NodePlan, Plan, TelemetryPlan
 from torvyn.reactor.swap.new_node import check_fit
@@ -102,36 +100,6 @@ def refuse_graph(flow: str, graph: Sequence[str], lost: Sequence[str] | None) ->
         f"the graph of flow `{flow}` has changed ({listing}), {what}",
         hint="restart the flow, or undo the change",
     )
-
-
-def code_digests(plan: Plan) -> dict[str, str]:
-    """The digest of the code of every node whose code is a file."""
-    by_target: dict[str, str] = {}
-    digests = {}
-    for node in plan.nodes:
-        target = node.component.target
-        if node.component.kind not in ("project", "wasm"):
-            continue
-        if target not in by_target:
-            by_target[target] = _digest(node)
-        digests[node.name] = by_target[target]
-    return digests
-
-
-def _digest(node: NodePlan) -> str:
-    """Of the `.wasm` file, or of the Python files beside the component: it may import them."""
-    path = Path(node.component.target)
-    files = {path.name: path} if path.is_file() else {}
-    if node.component.kind == "project":
-        folder = Path(node.component.target.rpartition(":")[0]).parent
-        found = folder.rglob("*.py")
-        files = {str(each.relative_to(folder)): each for each in found if each.is_file()}
-    return tree_digest(files)
-
-
-def changed_code(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The nodes whose digests differ, as `compare` takes them."""
-    return {name: ("code",) for name in new if old.get(name) != new[name]}
 
 
 def compare(

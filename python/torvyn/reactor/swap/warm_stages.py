@@ -12,7 +12,7 @@ from torvyn.contract.enums import Role
 from torvyn.contract.inspection import has_attribute
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
-from torvyn.reactor.stages import run_blocking
+from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 from torvyn.reactor.threads.watchdog import Alarm, set_alarm
 

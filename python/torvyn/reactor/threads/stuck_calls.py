@@ -12,10 +12,10 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 import torvyn
-from torvyn.contract.inspection import class_attribute, is_instance, module_name
+from torvyn.contract.inspection import class_attribute, module_name
 from torvyn.contract.roles import METHODS, Component
+from torvyn.link.component_traits import is_guest
 from torvyn.reactor.runners import Runner
-from torvyn.sandbox.component import GuestComponent
 
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
 _PLAIN: Final = {phase: class_attribute(Component, phase) for phase in ("init", "teardown")}
@@ -44,9 +44,7 @@ def may_block(component: Component, phase: str) -> bool:
     cls = type(component)
     if class_attribute(cls, phase) is _PLAIN[phase]:
         return False
-    return not (
-        str(module_name(cls)).startswith("torvyn.") or is_instance(component, GuestComponent)
-    )
+    return not (str(module_name(cls)).startswith("torvyn.") or is_guest(component))
 
 
 def stack_of(thread_id: int | None) -> str:

@@ -12,7 +12,7 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from torvyn.machine.systemd_notify import notify
+from torvyn._io.supervision import notify
 
 VARIABLE: Final = "X_TORVYN_SOCKETS"
 """The sockets that were handed over: JSON, descriptors by name. Not set: nobody keeps sockets."""

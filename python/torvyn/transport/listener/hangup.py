@@ -14,8 +14,8 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from torvyn._io.supervision import notify
 from torvyn.errors import TorvynError
-from torvyn.machine.systemd_notify import notify
 
 if TYPE_CHECKING:
     from torvyn.transport.listener.server import Server

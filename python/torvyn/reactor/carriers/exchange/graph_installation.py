@@ -22,7 +22,7 @@ from torvyn.reactor.carriers.edge_ends import EdgeReader, EdgeWriter
 from torvyn.reactor.carriers.exchange.rewired_plan import Rewiring
 from torvyn.reactor.run.run_setup import make_node_runner
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.stages import run_blocking
+from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.swap.graph_order import GraphOrder, Joining
 from torvyn.reactor.swap.refusals import graph_busy, needs_restart, not_running, state_refused
 from torvyn.reactor.swap.state_transfer import give_state
