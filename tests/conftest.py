@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import helper_folders
-from torvyn.machine.files import writable_folder
+from torvyn._io.files import writable_folder
 
 sys.path[:0] = [folder for folder in helper_folders.folders() if folder not in sys.path]
 pytest_plugins = ["run_plan", "run_report"]

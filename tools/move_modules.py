@@ -30,7 +30,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 TEXT_SUFFIXES: Final = {".md", ".rs", ".pyi", ".toml", ".yml", ".yaml", ".txt", ".sh", ".json"}
-UNTOUCHED: Final = {"CHANGELOG.md"}
+UNTOUCHED: Final = {"CHANGELOG.md", "move_modules.py"}
 LOGGER: Final = re.compile(r"""getLogger\(\s*["']([\w.]+)["']""")
 
 

@@ -1,13 +1,12 @@
 """The state of a component's connection: what is counted, logged and shown; and the delays."""
 
 import logging
-import random
 
 import pytest
 
 import torvyn
 from torvyn.cli.summary import statistics_tables
-from torvyn.components.connection import Backoff, Connection
+from torvyn.components.connection import Connection
 from torvyn.testing import Clock
 
 
@@ -100,30 +99,3 @@ def test_the_statistics_of_a_flow_show_the_connections_of_its_components():
         None,
     ]
     assert "device:7" in statistics_tables(flow.statistics)
-
-
-def test_delays_grow_to_the_longest_and_start_again():
-    backoff = Backoff(first_s=0.5, longest_s=60.0, random=lambda: 1.0)
-
-    assert [backoff.next_delay_s() for _ in range(10)] == [0.5, 0.5, 1, 2, 4, 8, 16, 32, 60, 60]
-    assert backoff.next_delay_s(at_least_s=100.0) == 160.0
-    backoff.reset()
-    assert backoff.next_delay_s() == 0.5
-
-
-def test_delays_have_full_jitter():
-    numbers = iter((0.0, 0.25, 1.0, 0.99))
-    backoff = Backoff(first_s=1.0, random=lambda: next(numbers))
-
-    assert [backoff.next_delay_s() for _ in range(4)] == [0.0, 0.25, 1.0, 0.99 * 1.25]
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_no_delay_is_longer_than_the_time_away_before_it(seed):
-    backoff = Backoff(random=random.Random(seed).random)
-    away_s = 0.0
-    for _ in range(30):
-        delay_s = backoff.next_delay_s()
-        assert delay_s <= min(60.0, max(0.5, away_s))
-        away_s += delay_s
-    assert away_s > 60.0

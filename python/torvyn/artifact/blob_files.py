@@ -13,9 +13,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from torvyn._io.files import sync_folder, write_atomically
 from torvyn.artifact.failures import digest_mismatch, invalid, too_large, unreadable, unwritable
 from torvyn.artifact.model import Descriptor, Digest, digest_of
-from torvyn.machine.files import sync_folder
 
 _CHUNK: Final = 1 << 20
 
@@ -123,12 +123,10 @@ def keep(file: BinaryIO, source: Path, target: Path) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Replaces a file: a reader sees the old content or the new one."""
-    with temporary_file(path.parent) as (file, temporary):
-        try:
-            file.write(data)
-        except OSError as error:
-            raise unwritable(path, error) from error
-        keep(file, temporary, path)
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 def _check(digest: Digest, size: int, descriptor: Descriptor, what: str) -> None:

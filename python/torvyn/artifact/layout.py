@@ -11,8 +11,6 @@ checked. The folder may come from anywhere, so blobs that are links, devices or 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +18,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from torvyn._io.files import FileLock, sync_folder
 from torvyn.artifact.blob_files import (
     check_content,
     copy_checked,
@@ -47,7 +46,6 @@ from torvyn.artifact.model import (
 )
 from torvyn.artifact.reference import check_tag
 from torvyn.errors import TorvynError
-from torvyn.machine.files import sync_folder
 
 _MARKER: Final = "oci-layout"
 _MARKER_DATA: Final = canonical({"imageLayoutVersion": "1.0.0"})
@@ -271,14 +269,11 @@ class Layout:
     def _locked(self) -> Iterator[None]:
         """One writer of the index at a time. The lock ends with the process."""
         try:
-            lock = os.open(self.folder / _MARKER, os.O_RDONLY | os.O_CLOEXEC)
+            lock = FileLock(self.folder / _MARKER)
         except OSError as error:
             raise unreadable(self.folder / _MARKER, error) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with lock.acquire(wait_s=None):
             yield
-        finally:
-            os.close(lock)
 
 
 def is_layout(folder: Path) -> bool:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from torvyn._io.files import tree_digest as files_digest
 from torvyn.artifact.blob_files import read_regular
 from torvyn.artifact.failures import unreadable
 from torvyn.artifact.model import Digest, check_digest, digest_of
 from torvyn.errors import ArtifactError, Location, TorvynError
-from torvyn.machine.files import tree_digest as files_digest
 from torvyn.manifest.render import quote
 
 NAME: Final = "torvyn.lock"
@@ -134,7 +134,7 @@ class Lock:
 
 
 def tree_digest(files: Mapping[str, Path]) -> Digest:
-    """That of `torvyn.machine.files`, for the files of a project."""
+    """That of `torvyn._io.files`, for the files of a project."""
     try:
         return Digest(files_digest(files))
     except OSError as error:

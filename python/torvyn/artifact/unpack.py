@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from torvyn._io.files import new_folder, sync_folder
 from torvyn.artifact.failures import invalid, unwritable
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import (
@@ -17,7 +16,6 @@ from torvyn.artifact.model import (
     Descriptor,
     ImageManifest,
 )
-from torvyn.machine.files import sync_folder
 
 
 def unpack(
@@ -50,21 +48,15 @@ def unpack(
 
 def _write(layout: Layout, files: Mapping[str, Descriptor], target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=".unpack-", dir=target.parent))
-    try:
-        folders = {temporary}
+    with new_folder(target, is_durable=True) as made:
+        folders = {made}
         for path, layer in files.items():
-            file = temporary / path
+            file = made / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            folders.update(parent for parent in file.parents if temporary in parent.parents)
+            folders.update(parent for parent in file.parents if made in parent.parents)
             _write_one(layout, layer, file)
         for folder in folders:
             sync_folder(folder)
-        temporary.chmod(0o755)
-        _rename(temporary, target)
-        sync_folder(target.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_one(layout: Layout, layer: Descriptor, path: Path) -> None:
@@ -74,12 +66,3 @@ def _write_one(layout: Layout, layer: Descriptor, path: Path) -> None:
         layout.copy(layer, file)
         file.flush()
         os.fsync(number)
-
-
-def _rename(temporary: Path, target: Path) -> None:
-    try:
-        temporary.rename(target)
-    except OSError:
-        # Another process unpacked the same artifact first.
-        if not target.is_dir():
-            raise

@@ -11,7 +11,7 @@ stream            AsyncStream: one answer
 resumable_stream  the frames of one answer over as many connections as it needs
 transports        SSE, WebSocket and gRPC
 address           the server's URL, the API key and TLS
-retry_policy      when to try again
+retry_policy      how often and how long to try again
 completion        frames to one completion
 jitter_buffer     releases bursts of text evenly
 paced_text        a stream's text through a jitter buffer

@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from torvyn._io.backoff import retry_after_s
 from torvyn.errors import (
     ComponentError,
     DeadlineExceeded,
@@ -27,7 +28,6 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.protocol.frames import ErrorFrame
-from torvyn.protocol.retry_after import retry_after_s
 from torvyn.text.control_characters import escape_controls
 
 _LONGEST_TEXT: Final = 500

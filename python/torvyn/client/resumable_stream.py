@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from torvyn.client import failures, retry_policy
+from torvyn.client import failures
 from torvyn.client.failures import RequestTimeoutError, ServerBusyError, ServerError
-from torvyn.client.retry_policy import Backoff, RetryPolicy
+from torvyn.client.retry_policy import RetryPolicy
 from torvyn.client.transports.transport import (
     ConnectionLost,
     FrameReader,
@@ -52,10 +52,8 @@ class ResumableStream:
         self._server = server
         self._on_reconnect = policy.on_reconnect
         self._is_resumable = is_resumable
-        self._retry = Backoff(policy.retries, policy.retry_for_s, retry_policy.FIRST_RETRY_DELAY_S)
-        self._resume = Backoff(
-            policy.resumes, policy.resume_for_s, retry_policy.FIRST_RESUME_DELAY_S
-        )
+        self._retry = policy.of_requests()
+        self._resume = policy.of_streams()
         self._reader: FrameReader | None = None
         self._closed = asyncio.Event()
         self._gap: ConnectionLost | None = None

@@ -1,5 +1,4 @@
-"""A component's connection to something outside: its state, for logs and statistics, and the delays
-between tries.
+"""A component's connection to something outside: its state, for logs and statistics.
 
     connecting -> connected <-> waiting, rejected
 
@@ -11,19 +10,14 @@ logged too. A rejection is logged as an error, with a hint: it does not pass by 
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from torvyn.contract.enums import TextEnum
 
 logger = logging.getLogger("torvyn.connection")
-
-FIRST_DELAY_S: Final = 0.5
-LONGEST_DELAY_S: Final = 60.0
 
 
 class ConnectionState(TextEnum):
@@ -163,33 +157,3 @@ class Connection:
     def _log(self, level: int, message: str, **fields: str) -> None:
         extra = {"event": f"connection.{self._state}", "address": self._address, **fields}
         logger.log(level, "`%s`: %s", self._component, message, extra=extra)
-
-
-class Backoff:
-    """Delays that grow from 0.5 s to 60 s, with full jitter: devices that lost the same server do
-    not all come back at once. There is no last try.
-
-    No delay is longer than those before it together, so a server that was away for three seconds
-    is found again within three more. With delays that merely double, some draws of small delays
-    would be followed by a wait of half a minute."""
-
-    def __init__(
-        self,
-        first_s: float = FIRST_DELAY_S,
-        longest_s: float = LONGEST_DELAY_S,
-        random: Callable[[], float] = random.random,
-    ) -> None:
-        self._first_s = first_s
-        self._longest_s = longest_s
-        self._random = random
-        self._waited_s = 0.0
-
-    def reset(self) -> None:
-        """Forgets the failures, because something has worked."""
-        self._waited_s = 0.0
-
-    def next_delay_s(self, at_least_s: float = 0.0) -> float:
-        """How long to wait before the next try. `at_least_s` is what the other side asks for."""
-        delay_s = self._random() * min(self._longest_s, max(self._first_s, self._waited_s))
-        self._waited_s += delay_s
-        return at_least_s + delay_s

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from torvyn.components.connection import LONGEST_DELAY_S, Backoff
+from torvyn._io.backoff import LONGEST_DELAY_S, Backoff
 from torvyn.concurrency.end_task import is_ending
 
 logger = logging.getLogger("torvyn.components")

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import ClassVar, Final, TypeVar
 
-from torvyn.components.connection import Backoff, Connection
+from torvyn._io.backoff import Backoff
+from torvyn.components.connection import Connection
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Pending, Sink
 from torvyn.errors import Unavailable

@@ -13,7 +13,7 @@ from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.disk.budget import Budget
 from torvyn.durable.disk.database import check_schema
 from torvyn.durable.disk.high_water import HighWaterFile
-from torvyn.durable.disk.lock_file import LockFile
+from torvyn.durable.disk.store_file import lock_store
 from torvyn.durable.failures import STORE_ERRORS
 from torvyn.durable.log_state import LogState
 from torvyn.errors import FlowError
@@ -42,7 +42,7 @@ def inspect_store(path: Path) -> StoreReport:
     if not path.is_file():
         return StoreReport("unreadable", problems=["it is not a file"])
     try:
-        owner = LockFile(path.with_name(path.name + ".lock"), path)
+        owner = lock_store(path)
     except FlowError as error:
         return StoreReport("in-use", problems=[error.message])
     report = StoreReport("intact")

@@ -18,7 +18,7 @@ from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.admission import Admission
 from torvyn.durable.clock import AgeClock, boot_number, uptime_s
 from torvyn.durable.disk.budget import row_cost, wal_cost
-from torvyn.durable.disk.lock_file import LockFile
+from torvyn.durable.disk.store_file import lock_store
 from torvyn.durable.failures import StoreUnavailable, unavailable
 from torvyn.durable.log_state import LogState
 from torvyn.durable.records import (
@@ -58,7 +58,7 @@ class DurableStore:
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._owner = LockFile(path.with_name(path.name + ".lock"), path)
+            self._owner = lock_store(path)
         except OSError as error:
             raise unavailable(path, error) from error
         self._session = Session(path, logs, self._clock)

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from torvyn.components.connection import Backoff, Connection
+from torvyn._io.backoff import Backoff
+from torvyn.components.connection import Connection
 from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.restart import keep_task_running
 from torvyn.components.retry import describe

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._io.files import write_atomically
 from torvyn.machine.processes import ProcessRecord
 
 VERSION: Final = 1
@@ -140,16 +139,9 @@ def write_state(folder: Path, cluster: LocalCluster) -> None:
     if cluster == LocalCluster():
         state_file(folder).unlink(missing_ok=True)
         return
+    state = {"version": VERSION, **asdict(cluster)}
     # Readable by the owner only.
-    descriptor, name = tempfile.mkstemp(dir=folder)
-    try:
-        with open(descriptor, "w") as file:
-            json.dump({"version": VERSION, **asdict(cluster)}, file, indent=2)
-        os.replace(name, state_file(folder))
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
+    write_atomically(state_file(folder), json.dumps(state, indent=2), mode=0o600)
 
 
 def _record(kind: type[Any], fields: Mapping[str, Any] | None) -> Any:

@@ -9,7 +9,6 @@ proto_decoder  gRPC messages to frames
 completion     a whole answer
 openai         OpenAI's dialect
 timing         when the text of an answer was delivered
-retry_after    parses the `Retry-After` header
 traceparent    the W3C trace header
 failures       typed errors
 

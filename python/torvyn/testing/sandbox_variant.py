@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._io.files import write_atomically
 from torvyn.contract import Component
 from torvyn.contract.enums import ConfigKind
 from torvyn.sandbox.component import GuestComponent, guest_class
@@ -90,9 +91,7 @@ class UpdateFolder:
         self._sent = 0
 
     def send(self, state: dict[str, Any]) -> None:
-        temporary = self.folder / "temporary"
-        temporary.write_bytes(pickle.dumps(state))
-        temporary.rename(self.folder / str(self._sent))
+        write_atomically(self.folder / str(self._sent), pickle.dumps(state), is_durable=False)
         self._sent += 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import os
 import shutil
 import tempfile
 from functools import lru_cache
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from torvyn import _native
-from torvyn.machine.files import writable_folder
+from torvyn._io.files import writable_folder, write_atomically
 from torvyn.sandbox.build import python_guest
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.compile_cache import default_cache_dir
@@ -28,9 +27,7 @@ def universal_guest() -> Path:
     folder = writable_folder(default_cache_dir().parent / "testing", "torvyn-testing")
     file = folder / f"universal-guest-{_digest()}.wasm"
     if not file.is_file():
-        temporary = file.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(_build())
-        temporary.replace(file)
+        write_atomically(file, _build(), is_durable=False)
     return file
 
 

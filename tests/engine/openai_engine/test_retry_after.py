@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_upstream import HELLO, running, says, status
+from torvyn._io.backoff import LONGEST_PAUSE_S, asked_pause_s, retry_after_s
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
-from torvyn.protocol.retry_after import LONGEST_PAUSE_S, asked_pause_s, retry_after_s
 
 THEN = "Sun, 06 Nov 1994 08:49:37 GMT"
 

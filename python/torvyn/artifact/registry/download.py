@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import re
 import tempfile
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from torvyn._io.files import FileLock, Locked
 from torvyn.artifact.failures import not_found, too_large, unwritable
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor
@@ -89,7 +89,7 @@ class _Download:
         against the tries: the next one has less to fetch. Cuts after a few bytes each, below the
         least rate, are counted: they could go on for ever."""
         connection = self._registry.connection
-        backoff = connection.limits.backoff()
+        retries = connection.limits.retries()
         started_s, began = time.monotonic(), self._file.seek(0, os.SEEK_END)
         while (position := self._file.seek(0, os.SEEK_END)) < self._blob.size:
             try:
@@ -97,8 +97,8 @@ class _Download:
             except Retry as failure:
                 end, lasted_s = self._file.seek(0, os.SEEK_END), time.monotonic() - started_s
                 if end > position and connection.limits.is_timely(end - began, lasted_s):
-                    backoff.reset()
-                await connection.wait(backoff, failure)
+                    retries.reset()
+                await connection.wait(retries, failure)
         self._file.flush()
 
     async def _attempt(self, position: int) -> None:
@@ -162,16 +162,17 @@ def _partial_file(layout: Layout, blob: Descriptor) -> Iterator[tuple[BinaryIO, 
     path = folder / blob.digest.removeprefix("sha256:")
     try:
         folder.mkdir(exist_ok=True)
-        file = path.open("a+b", buffering=0)
+        lock = FileLock(path, create=0o644)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
+            lock.acquire()
+        except Locked:
             descriptor, name = tempfile.mkstemp(dir=folder, prefix="download-")
             file, path = os.fdopen(descriptor, "a+b", buffering=0), Path(name)
+        else:
+            file = path.open("a+b", buffering=0)
     except OSError as error:
         raise unwritable(path, error) from error
-    with file:
+    with lock, file:
         try:
             yield file, path
         finally:

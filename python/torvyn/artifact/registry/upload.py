@@ -106,17 +106,17 @@ class _Upload:
     async def _send_chunks(self, address: str) -> tuple[str, int]:
         """Sends all chunks; returns the address for the end of the upload. After a failure, asks
         the registry how much it has."""
-        begin, backoff = 0, self._connection.limits.backoff()
+        begin, retries = 0, self._connection.limits.retries()
         while begin < self._blob.size:
             end = min(begin + self._chunk_bytes, self._blob.size)
             try:
                 address = await self._send_chunk(address, begin, end)
                 begin = end
-                backoff.reset()
+                retries.reset()
             except _UploadLost:
                 raise
             except Retry as failure:
-                await self._connection.wait(backoff, failure)
+                await self._connection.wait(retries, failure)
                 address, begin = await self._state(address)
             self._report(begin)
         return address, begin

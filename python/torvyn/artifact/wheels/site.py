@@ -10,12 +10,12 @@ import errno
 import shutil
 import stat
 import sys
-import tempfile
 import zipfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from torvyn._io.files import new_folder
 from torvyn.artifact.failures import invalid, too_large, unwritable
 from torvyn.artifact.paths import check_path
 from torvyn.artifact.wheels.tags import Machine, WheelName
@@ -49,18 +49,11 @@ def install(wheels: Collection[Path], target: Path) -> None:
     if target.is_dir():
         return
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=".site-", dir=target.parent))
+        with new_folder(target) as made:
+            for wheel in wheels:
+                _unpack(wheel, made)
     except OSError as error:
         raise unwritable(target, error) from error
-    try:
-        for wheel in wheels:
-            _unpack(wheel, temporary)
-        temporary.rename(target)
-    except OSError as error:
-        if not target.is_dir():
-            raise unwritable(target, error) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def add_to_path(folder: Path) -> None:

@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from torvyn._io.files import tree_digest
 from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError, TorvynError
-from torvyn.machine.files import tree_digest
 
 if TYPE_CHECKING:
     from torvyn.link.plan import NodePlan, Plan

@@ -7,12 +7,12 @@ import contextlib
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._io.backoff import retry_after_s
 from torvyn.client import failures
 from torvyn.client.address import Address, unusable_ca
 from torvyn.client.transports.channel import ChannelConnection, ServerMessage
 from torvyn.client.transports.transport import ConnectionLost
 from torvyn.errors import MissingError, install_hint
-from torvyn.protocol.retry_after import retry_after_s
 
 try:
     import grpc

@@ -6,8 +6,6 @@ leaves nothing behind that `down` does not know.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from torvyn._io.files import FileLock
 from torvyn.cluster.local.broker import STOP_S, find_server, start_broker
 from torvyn.cluster.local.options import UpOptions
 from torvyn.cluster.local.ray_head import ray_version, start_ray, stop_ray
@@ -173,7 +172,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """One command at a time; a second one waits."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = FileLock(folder / "lock", create=0o600)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ClusterError(
@@ -181,11 +180,8 @@ def _locked(folder: Path) -> Iterator[None]:
             f"cannot use the folder {folder}: {reason}",
             hint="XDG_STATE_HOME names another one",
         ) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with lock.acquire(wait_s=None):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _purge(folder: Path) -> None:

@@ -12,21 +12,19 @@ import os
 import platform
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.files import new_folder, own_temporary_folder
 from torvyn.artifact.failures import invalid
 from torvyn.artifact.media_types import MANIFEST_PATH
 from torvyn.artifact.paths import check_paths
 from torvyn.cluster.ray.failures import project_too_large
 from torvyn.cluster.ray.job import ProjectCopy
 from torvyn.link import Overrides
-from torvyn.machine.files import own_temporary_folder
 from torvyn.manifest import Manifest
 
 LARGEST_BYTES: Final = 256 << 20
@@ -101,17 +99,8 @@ def _unpack(archive: bytes) -> Path:
     folder = parent / digest
     if folder.exists():
         return folder
-    fresh = Path(tempfile.mkdtemp(dir=parent))
-    try:
-        _extract(archive, fresh)
-    except BaseException:
-        shutil.rmtree(fresh)
-        raise
-    # Another replica may have been faster.
-    with suppress(OSError):
-        fresh.rename(folder)
-    if fresh.exists():
-        shutil.rmtree(fresh)
+    with new_folder(folder, mode=0o700) as made:
+        _extract(archive, made)
     return folder
 
 

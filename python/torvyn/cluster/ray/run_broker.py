@@ -6,10 +6,8 @@ whatever ended it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from torvyn._io.files import FileLock, Locked, write_atomically
 from torvyn.cluster.local.broker import STOP_S, start_broker
 from torvyn.cluster.local.options import UpOptions
 from torvyn.cluster.local.ports import any_free_port
@@ -89,7 +88,7 @@ class RunBroker:
         return start_broker(self._folder, self._options, self._note, wrapper)
 
     def _note(self, broker: Broker) -> None:
-        self._record.write_text(json.dumps(asdict(broker.process)))
+        write_atomically(self._record, json.dumps(asdict(broker.process)), mode=0o600)
 
     def _end_previous(self) -> None:
         """Ends the broker of a run that was killed, on systems where it outlives the run."""
@@ -108,13 +107,9 @@ class RunBroker:
 
 @contextmanager
 def _only_run(plan: Plan, folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
+        lock = FileLock(folder / "lock", create=0o600).acquire()
+    except Locked:
         raise flow_runs(plan) from None
-    try:
+    with lock:
         yield
-    finally:
-        os.close(descriptor)

@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from torvyn._io.backoff import Backoff
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Backoff, Connection
+from torvyn.components.connection import Connection
 from torvyn.components.identity import ONCE, identity_of
 from torvyn.components.json_fields import MISSING, get_field, parse_object
 from torvyn.components.network.jetstream import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from torvyn.protocol.retry_after import retry_after_s
+from torvyn._io.backoff import retry_after_s
 
 OVERLOADED: Final = frozenset({429, 503})
 _RETRIED: Final = frozenset({408, 425, 429})

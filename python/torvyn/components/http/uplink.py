@@ -15,7 +15,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from torvyn.components.connection import Backoff, Connection
+from torvyn._io.backoff import Backoff
+from torvyn.components.connection import Connection
 from torvyn.components.http.adaptive_rate import AdaptiveRate
 from torvyn.components.http.answer import Response
 from torvyn.components.http.batch_body import Body

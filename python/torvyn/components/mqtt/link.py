@@ -14,7 +14,8 @@ import threading
 import time
 from typing import Any, Final, Protocol
 
-from torvyn.components.connection import Backoff, Connection
+from torvyn._io.backoff import Backoff
+from torvyn.components.connection import Connection
 from torvyn.components.mqtt.options import Broker, BrokerLimits
 from torvyn.components.mqtt.packets import PINGREQ
 from torvyn.components.mqtt.reader import PacketReader, Receiver

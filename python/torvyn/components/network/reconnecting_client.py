@@ -13,7 +13,8 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from torvyn.components.connection import Backoff, Connection
+from torvyn._io.backoff import Backoff
+from torvyn.components.connection import Connection
 from torvyn.components.restart import keep_task_running
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.end_task import end_task, is_ending

@@ -6,5 +6,4 @@ budget      how `max_bytes` is divided, and what a row occupies
 ballast     a reserve of disk space, freed when the disk is full
 high_water  positions beside the database, by which lost commits are noticed
 salvage     copies what is readable from a damaged database
-lock_file   one process per store
 """

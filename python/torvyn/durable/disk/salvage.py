@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn import _native
+from torvyn._io.files import sync_folder
 from torvyn.durable.disk.budget import PAGE_BYTES
 from torvyn.durable.disk.database import (
     SEQUENCE_BITS,
@@ -31,7 +32,6 @@ from torvyn.durable.disk.high_water import Mark
 from torvyn.durable.failures import STORE_ERRORS, reason_of
 from torvyn.durable.log_rows import is_intact
 from torvyn.durable.log_state import LogState
-from torvyn.machine.files import sync_folder
 
 if TYPE_CHECKING:
     from torvyn._native import Database

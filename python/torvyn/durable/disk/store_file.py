@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from torvyn._io.files import FileLock, Locked, sync_folder
 from torvyn.durable.disk.ballast import Ballast
 from torvyn.durable.disk.budget import FRAME_BYTES, PAGE_BYTES, Budget
 from torvyn.durable.disk.database import (
@@ -28,11 +29,11 @@ from torvyn.durable.failures import (
     STORE_ERRORS,
     StoreError,
     StoreUnavailable,
+    in_use,
     reason_of,
     unavailable,
 )
 from torvyn.durable.records import StoreState
-from torvyn.machine.files import sync_folder
 
 if TYPE_CHECKING:
     from torvyn._native import Database
@@ -224,3 +225,13 @@ class StoreFile:
             left -= step
         checkpoint_wal(connection, truncate=True)
         self._wal_used = 0
+
+
+def lock_store(path: Path) -> FileLock:
+    """One process per store. Raises `durable.in-use` if another one, or another store of this one,
+    has it."""
+    lock = FileLock(path.with_name(path.name + ".lock"), create=0o600, names_owner=True)
+    try:
+        return lock.acquire()
+    except Locked as error:
+        raise in_use(path, error.pid) from None

@@ -10,7 +10,6 @@
 The links follow `state.json`, for people and scripts: torvyn itself reads only the state.
 
 disk          writes that are complete or absent after a crash
-locking       one writer, one run
 records       what is known about a generation
 state         the state and its rules, without I/O
 settings      how a deployment runs and what it follows

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Unpack
 
+from torvyn._io.files import is_locked
 from torvyn.edge.failures import damaged, disk_failed, no_generation, unknown_generation
-from torvyn.edge.generations.disk import Disk, hold, is_in_use, reported
-from torvyn.edge.generations.locking import held_lock
+from torvyn.edge.generations.disk import Disk, held_lock, hold, reported
 from torvyn.edge.generations.records import PROJECT, Facts, GenerationRecord, manifest_of
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.errors import TorvynError
@@ -155,7 +155,7 @@ class Deployment:
         with self._locked():
             records = self.records()
             numbers = [n for n in records if records[n].version is not None or not is_of_channel]
-            unused = [number for number in numbers if not is_in_use(self.path(number))]
+            unused = [number for number in numbers if not is_locked(self.path(number))]
             removed = self.state().removable(unused, keep)
             for number in removed:
                 self._disk.remove(self.path(number), self._staging)

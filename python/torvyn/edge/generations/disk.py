@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -14,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from torvyn.edge.failures import disk_failed
-from torvyn.machine.files import sync_folder
+from torvyn._io.files import FileLock, Locked, is_locked, sync_folder, write_atomically
+from torvyn.edge.failures import disk_failed, in_use
 
 _TRASH: Final = "trash-"
 
@@ -27,29 +26,9 @@ class Disk:
     def write(self, path: Path, data: bytes) -> None:
         """Replaces a file, or leaves the old one."""
         with reported(path):
-            new = path.with_name(f".{path.name}.new")
-            try:
-                self._write_new(new, data)
-                self.step(f"replace {path.name}")
-                new.replace(path)
-            except OSError:
-                new.unlink(missing_ok=True)
-                raise
-            self.step(f"sync folder of {path.name}")
-            sync_folder(path.parent)
-
-    def _write_new(self, new: Path, data: bytes) -> None:
-        self.step(f"create {new.name}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "wb") as file:
-            # In two parts, so that a test can end the process inside the file.
-            file.write(data[: len(data) // 2])
-            file.flush()
-            self.step(f"write {new.name}")
-            file.write(data[len(data) // 2 :])
-            file.flush()
-            self.step(f"sync {new.name}")
-            os.fsync(file.fileno())
+            for left in path.parent.glob(f".{path.name}.*.new"):
+                left.unlink(missing_ok=True)
+            write_atomically(path, data, step=self.step)
 
     def link(self, path: Path, target: str | None) -> None:
         """Makes `path` a symbolic link to the target; without one, removes it."""
@@ -92,18 +71,17 @@ class Disk:
         another process leaves it alone."""
         with reported(folder):
             made = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
-            descriptor = os.open(made, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield made
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-            os.close(descriptor)
+            lock = FileLock(made)
+        with lock.acquire():
+            try:
+                yield made
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
 
     def sweep(self, folder: Path) -> None:
         """Removes what crashed processes have left in a staging folder."""
         for left in folder.iterdir():
-            if not is_in_use(left):
+            if not is_locked(left):
                 self.step(f"sweep {left.name}")
                 shutil.rmtree(left, ignore_errors=True)
 
@@ -123,23 +101,21 @@ def is_writable(folder: Path) -> bool:
 def hold(folder: Path) -> int:
     """A descriptor: until it is closed, the folder is in use."""
     with reported(folder):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-    return descriptor
+        return FileLock(folder, is_shared=True).acquire(wait_s=None).fileno()
 
 
-def is_in_use(folder: Path) -> bool:
+@contextlib.contextmanager
+def held_lock(path: Path, wait_s: float, what: str) -> Iterator[int]:
+    """The descriptor of a locked file. `what` says what another process does that has the lock. The
+    lock ends with the last process that has inherited it."""
+    with reported(path):
+        lock = FileLock(path, create=0o644)
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+        lock.acquire(wait_s)
+    except Locked:
+        raise in_use(what) from None
+    with lock:
+        yield lock.fileno()
 
 
 def _target_of(path: Path) -> str | None:

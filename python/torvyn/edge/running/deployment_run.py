@@ -17,8 +17,7 @@ from typing import Final
 from torvyn._io.supervision import notify
 from torvyn.concurrency.signals import SignalWaiter
 from torvyn.edge.generations import Deployment, GenerationRecord
-from torvyn.edge.generations.disk import is_writable
-from torvyn.edge.generations.locking import held_lock
+from torvyn.edge.generations.disk import held_lock, is_writable
 from torvyn.edge.running.exchange_report import ExchangeReport, Way
 from torvyn.edge.running.generation_process import GenerationProcess
 from torvyn.edge.running.process_swap import ProcessSwap

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from torvyn.components.connection import Backoff
+from torvyn._io.backoff import Backoff
 from torvyn.components.restart import keep_running
 from torvyn.edge.update.updater import Updater, UpdateResult, UpdateState
 from torvyn.errors import TorvynError

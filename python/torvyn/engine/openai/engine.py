@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
+from torvyn._io.backoff import Retries, asked_pause_s
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai.client import ClientName, Direct, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, log
@@ -24,7 +24,6 @@ from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol import traceparent
-from torvyn.protocol.retry_after import asked_pause_s
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.direct_path import DirectPath
@@ -152,8 +151,10 @@ class OpenAI(Engine):
         headers = self._headers_for(id)
         path = "chat/completions" if self._shape.api == "chat" else "completions"
         time_s = asyncio.get_running_loop().time
-        latest_s = min(deadline_s, time_s() + _RETRIES_S)
-        for attempt in range(self._retries + 1):
+        for_s = min(deadline_s - time_s(), _RETRIES_S)
+        retries = Retries(self._retries, for_s, _FIRST_PAUSE_S, clock=time_s)
+        retries.begin()
+        while True:
             problem, pause_s = None, None
             try:
                 response = await self._client.post(path, headers, body, deadline_s, direct)
@@ -167,12 +168,10 @@ class OpenAI(Engine):
             may_help = problem.code in ("engine.upstream-down", "engine.upstream-busy")
             if problem.reply is not None and problem.reply.headers.get("x-should-retry") == "false":
                 may_help = False
-            if pause_s is None:
-                pause_s = _FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0)
-            if attempt == self._retries or not may_help or time_s() + pause_s > latest_s:
+            delay_s = retries.next_delay_s(pause_s) if may_help else None
+            if delay_s is None:
                 raise problem
-            await asyncio.sleep(pause_s)
-        raise AssertionError("unreachable")
+            await asyncio.sleep(delay_s)
 
     def _headers_for(self, id: str) -> Mapping[str, str]:
         headers = self._headers

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from torvyn._io.backoff import asked_pause_s
 from torvyn.engine.upstream_text import for_clients, printable
 from torvyn.errors import (
     DeadlineExceeded,
@@ -29,7 +30,6 @@ from torvyn.errors import (
 )
 from torvyn.protocol.frames import ErrorFrame
 from torvyn.protocol.openai.chunk_fields import RETRIED
-from torvyn.protocol.retry_after import asked_pause_s
 
 logger = logging.getLogger("torvyn.engine")
 _LIMITS: Final = re.compile(r"(?:x-)?ratelimit(?:-[a-z0-9-]{1,40})?|retry-after-ms|x-should-retry")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Literal
 
-from torvyn.components.connection import Backoff
+from torvyn._io.backoff import Backoff
 
 State = Literal["closed", "open", "half-open"]
 MOST_FAILURES: Final = 3

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.components.connection import Backoff
+from torvyn._io.backoff import Backoff
 from torvyn.durable import MIN_LOG_BYTES, StoreUnavailable
 from torvyn.errors import TorvynError
 from torvyn.observe.metrics import Collect, Metric

@@ -8,9 +8,9 @@ import http.client
 import socket
 from typing import Final
 
+from torvyn._io.backoff import retry_after_s
 from torvyn.observe.otlp.messages import rejected_count
 from torvyn.observe.otlp.sender import Endpoint, Request, Result
-from torvyn.protocol.retry_after import retry_after_s
 
 _RETRYABLE: Final = (408, 429, 502, 503, 504)
 _RESPONSE_LIMIT_BYTES: Final = 64 * 1024

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from torvyn._io.backoff import Backoff
 from torvyn._native import Bell, NativeFlow
-from torvyn.components.connection import Backoff
 from torvyn.components.restart import keep_running
 from torvyn.durable import Checkpoint, StoreUnavailable
 from torvyn.errors import FlowError

@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Final
 
-from torvyn.components.connection import Backoff
+from torvyn._io.backoff import Backoff
 from torvyn.durable import StoreUnavailable
 
 logger = logging.getLogger("torvyn.durable")

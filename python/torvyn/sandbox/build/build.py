@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from torvyn import _native
+from torvyn._io.files import write_atomically
 from torvyn.errors import MissingError
 from torvyn.sandbox.build import c_guest, python_guest, rust_guest
 from torvyn.sandbox.build.project import GuestProject, display_path, source_missing
@@ -108,11 +109,9 @@ def _inputs(guest: GuestProject, language: ModuleType) -> Iterable[bytes]:
 
 def _write(path: Path, data: bytes) -> None:
     """Writes atomically: an interrupted build leaves no partial component."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        write_atomically(path, data, is_durable=False)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         message = f"cannot write {display_path(path)}: {reason}"

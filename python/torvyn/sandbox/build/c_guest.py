@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from torvyn import _native
+from torvyn._io.files import writable_folder
 from torvyn.errors import ContractError, Diagnostic, Location
-from torvyn.machine.files import writable_folder
 from torvyn.sandbox.build.project import (
     ComponentBinary,
     GuestProject,

@@ -7,7 +7,6 @@ whole, under a lock, and only its owner can read it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from torvyn._io.files import FileLock, write_atomically
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport.access.key_record import PREFIX, KeyRecord, parse_record
 
@@ -103,43 +103,18 @@ def edit(path: Path) -> Iterator[KeyFile]:
     path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # The folder is locked, because the file itself is replaced.
+        lock = FileLock(path.parent).acquire(wait_s=None)
     except OSError as error:
         _unwritable(path, error)
-    try:
-        # The folder is locked, because the file itself is replaced.
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with lock:
         key_file = read(path) if path.exists() else KeyFile()
         yield key_file
         try:
-            _replace(path, key_file)
-            os.fsync(folder)
+            # Root may edit the keys of a server that runs as another user.
+            write_atomically(path, _render(key_file), mode=0o600, keeps_owner=True)
         except OSError as error:
             _unwritable(path, error)
-    finally:
-        os.close(folder)
-
-
-def _replace(path: Path, file: KeyFile) -> None:
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as out:
-            out.write(_render(file))
-            out.flush()
-            _keep_owner(path, descriptor)
-            os.fsync(descriptor)
-        os.replace(new, path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-
-
-def _keep_owner(path: Path, descriptor: int) -> None:
-    """Root may edit the keys of a server that runs as another user, who must still read them."""
-    if os.geteuid() == 0 and path.exists():
-        before = path.stat()
-        os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
 def _render(file: KeyFile) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.backoff import Backoff
 from torvyn.transport.workers.share import Share
 from torvyn.transport.workers.status_channel import StatusChannel
 from torvyn.transport.workers.worker_signals import ENDS_ALL
@@ -54,17 +55,18 @@ class WorkerProcess:
         Otherwise it is started again."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._channel.fileno(), self._read)
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, random=lambda: 1.0)
         try:
             while True:
                 began_s = time.monotonic()
                 status = await self._run()
                 if self._is_stopping or not self.was_ready:
                     return status
-                pause_s = self._pause_s(pause_s, time.monotonic() - began_s)
+                if time.monotonic() - began_s >= _STABLE_S:
+                    backoff.reset()
                 logger.error("worker %s %s; it is started again", self.share, _ending(status))
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), pause_s)
+                    await asyncio.wait_for(self._stopping.wait(), backoff.next_delay_s())
                 if self._is_stopping:
                     return status
                 self.restarts += 1
@@ -89,9 +91,6 @@ class WorkerProcess:
         self.is_ready = False
         self._on_change()
         return status
-
-    def _pause_s(self, before_s: float, lasted_s: float) -> float:
-        return _FIRST_PAUSE_S if lasted_s >= _STABLE_S else min(2 * before_s, _LONGEST_PAUSE_S)
 
     def _read(self) -> None:
         for line in self._channel.read():

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urljoin
 
+from torvyn._io.backoff import Retries
 from torvyn.artifact.registry.http.addresses import (
     checked_address,
     is_loopback,
@@ -32,7 +33,6 @@ from torvyn.artifact.registry.http.responses import (
     untrusted,
     without_tls,
 )
-from torvyn.client.retry_policy import Backoff
 from torvyn.concurrency.connection_pool import require_aiohttp
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Limits:
         """Whether so many bytes in so much time keep the least rate."""
         return lasted_s <= self.silence_s or received >= self.least_bytes_per_s * lasted_s
 
-    def backoff(self) -> Backoff:
-        return Backoff(self.tries, self.retry_for_s, self.first_delay_s)
+    def retries(self) -> Retries:
+        return Retries(self.tries, self.retry_for_s, self.first_delay_s)
 
 
 class Connection:
@@ -147,16 +147,16 @@ class Connection:
 
     async def retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """The result of an attempt, made again while it raises `Retry`."""
-        backoff = self.limits.backoff()
+        retries = self.limits.retries()
         while True:
             try:
                 return await attempt()
             except Retry as failure:
-                await self.wait(backoff, failure)
+                await self.wait(retries, failure)
 
-    async def wait(self, backoff: Backoff, failure: Retry) -> None:
+    async def wait(self, retries: Retries, failure: Retry) -> None:
         """Waits before the next try; raises the error if there is none."""
-        delay_s = backoff.next_delay_s(failure.after_s)
+        delay_s = retries.next_delay_s(failure.after_s)
         if delay_s is None:
             raise failure.error from None
         await asyncio.sleep(delay_s)

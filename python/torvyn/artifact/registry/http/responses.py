@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from torvyn._io.backoff import retry_after_s
 from torvyn.artifact.failures import too_large
 from torvyn.errors import ArtifactError, MissingError, TorvynError
-from torvyn.protocol.retry_after import retry_after_s
 from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
