@@ -12,7 +12,7 @@ from pathlib import Path
 from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import TESTS
 
-INTERRUPTIONS, KILLS = 200, 4
+INTERRUPTIONS, KILLS, SIMULTANEOUS = 200, 4, 50
 """Per round."""
 
 
@@ -101,6 +101,18 @@ def _update_survives(folder: Path, dice: random.Random) -> bool:
     return deployment.state().current == 2
 
 
+def _simultaneous_updates_agree(folder: Path, dice: random.Random) -> bool:
+    """Four updates at once, of which some are killed."""
+    from followed_channel import FollowedChannel
+    from simultaneous import followed, has_one_update, last_steps, updates
+
+    channel = FollowedChannel(folder / "channel")
+    deployment = followed(channel, folder / "gateway")
+    ends = updates(channel, deployment.folder, dice.randrange(10**6), last_steps(dice))
+    agree = set(ends) <= {"updated", "current", None}
+    return agree and _is_bootable(deployment.folder) and has_one_update(channel, deployment)
+
+
 def _run_survives(folder: Path, dice: random.Random) -> bool:
     """kill -9 of the whole run at a random moment after a new version; then started again."""
     import time
@@ -173,6 +185,14 @@ CASES = [
         0,
         "without a good generation",
         _measure(_update_survives, INTERRUPTIONS, "afterwards the update succeeds"),
+    ),
+    Case(
+        "update.simultaneous",
+        "four updates of one deployment at once, some of them killed",
+        "the scheduler interrupts them between random steps; kill -9 before a random step",
+        0,
+        "that fail, or make more than one generation",
+        _measure(_simultaneous_updates_agree, SIMULTANEOUS, "one more update finds one generation"),
     ),
     Case(
         "update.killed",

@@ -26,6 +26,8 @@ from torvyn.errors import TorvynError
 logger = logging.getLogger("torvyn.edge")
 
 _LOCK_WAIT_S: Final = 30.0
+_UPDATE_WAIT_S: Final = 600.0
+"""How long an update waits for another one, which may fetch a large artifact."""
 
 Change = Callable[[DeploymentState, Mapping[int, GenerationRecord]], DeploymentState]
 
@@ -164,6 +166,13 @@ class Deployment:
     def hold(self, number: int) -> int:
         """A descriptor: until it is closed, `collect` leaves the generation alone."""
         return hold(self.path(number))
+
+    @contextlib.contextmanager
+    def updating(self) -> Iterator[None]:
+        """One update at a time: two would share their downloads, and each add a generation."""
+        self.create()
+        with held_lock(self.folder / "update.lock", _UPDATE_WAIT_S, f"updates `{self.name}`"):
+            yield
 
     def change(self, change: Change) -> DeploymentState:
         """Applies a rule of `DeploymentState`, alone."""
