@@ -12,7 +12,7 @@ from pathlib import Path
 from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import TESTS
 
-INTERRUPTIONS, KILLS, SIMULTANEOUS = 200, 4, 50
+INTERRUPTIONS, KILLS, SIMULTANEOUS, DAMAGES = 200, 4, 50, 50
 """Per round."""
 
 
@@ -113,6 +113,30 @@ def _simultaneous_updates_agree(folder: Path, dice: random.Random) -> bool:
     return agree and _is_bootable(deployment.folder) and has_one_update(channel, deployment)
 
 
+def _damage_is_found(folder: Path, dice: random.Random) -> bool:
+    """A bit of a file of a generation, or its end, is lost after it was compared once."""
+    from versioned_gateway import add
+
+    from torvyn.edge.generations import Deployment
+    from torvyn.edge.generations.integrity import Integrity
+
+    deployment = Deployment(folder / "gateway")
+    record = deployment.record(add(deployment, "1.0.0", folder / "delivered.txt"))
+    target, integrity = deployment.path(record.number), Integrity(deployment.verified)
+    if integrity.damage(record, target) is not None:
+        return False
+    file = dice.choice([*target.glob("project/**/*.*"), target / "artifact.json"])
+    data = bytearray(file.read_bytes())
+    position = dice.randrange(len(data))
+    if dice.random() < 0.5:
+        data[position] ^= 1 << dice.randrange(8)
+    else:
+        del data[position:]
+    file.chmod(0o644)
+    file.write_bytes(data)
+    return integrity.damage(record, target) is not None
+
+
 def _run_survives(folder: Path, dice: random.Random) -> bool:
     """kill -9 of the whole run at a random moment after a new version; then started again."""
     import time
@@ -177,6 +201,14 @@ CASES = [
         0,
         "without a good generation",
         _measure(_deployment_survives, INTERRUPTIONS, "afterwards the command succeeds"),
+    ),
+    Case(
+        "deploy.damaged",
+        "damage to a file of a generation",
+        "one bit or the end of a random file is lost",
+        0,
+        "not found before a start",
+        _measure(_damage_is_found, DAMAGES, "its files were compared once before"),
     ),
     Case(
         "update.interrupted",

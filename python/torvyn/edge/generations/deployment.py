@@ -19,12 +19,19 @@ from typing import Any, Final, Unpack
 from torvyn.edge.failures import damaged, disk_failed, no_generation, unknown_generation
 from torvyn.edge.generations.disk import Disk, hold, is_in_use, reported
 from torvyn.edge.generations.locking import held_lock
-from torvyn.edge.generations.records import PROJECT, Facts, GenerationRecord, manifest_of
+from torvyn.edge.generations.records import (
+    PROJECT,
+    Facts,
+    GenerationRecord,
+    artifact_of,
+    manifest_of,
+)
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.errors import TorvynError
 
 logger = logging.getLogger("torvyn.edge")
 
+_DAMAGED: Final = ".damaged"
 _LOCK_WAIT_S: Final = 30.0
 _UPDATE_WAIT_S: Final = 600.0
 """How long an update waits for another one, which may fetch a large artifact."""
@@ -42,6 +49,7 @@ class Deployment:
         self._state_file: Final = folder / "state.json"
         self._generations: Final = folder / "generations"
         self._staging: Final = folder / "staging"
+        self.verified: Final = folder / "verified.json"
 
     def create(self) -> None:
         """Makes the folder, or what is missing in it."""
@@ -109,16 +117,20 @@ class Deployment:
         fill: Callable[[Path], object],
         digest: str,
         source: str,
+        artifact: bytes = b"",
         **facts: Unpack[Facts],
     ) -> GenerationRecord:
         """Adds a generation. `fill` creates the folder it is given and writes the project there,
-        complete and synced to the disk. The first generation becomes current."""
+        complete and synced to the disk; `artifact` is the manifest with the digests of its files.
+        The first generation becomes current."""
         self.create()
         with self._disk.staging(self._staging) as staged:
             made = staged / "generation"
             with reported(made):
                 made.mkdir()
             fill(made / PROJECT)
+            if artifact:
+                self._disk.write(artifact_of(made), artifact)
             with self._locked():
                 number = max(self.state().next, *(n + 1 for n in self.records()), 1)
                 added = datetime.now(UTC).isoformat(timespec="seconds")
@@ -139,7 +151,8 @@ class Deployment:
     def start(self) -> GenerationRecord:
         """The generation to run now. Counts the start; a disk that cannot be written to does not
         prevent it."""
-        chosen = self.state().start(self.records())
+        before = self.state()
+        chosen = before.start(self.records())
         try:
             chosen = self.change(lambda state, records: state.start(records))
         except TorvynError as error:
@@ -148,7 +161,32 @@ class Deployment:
             logger.error("the start is not counted: %s", error.message)
         if chosen.current is None:
             raise no_generation(self.name)
+        if before.current not in (None, chosen.current) and before.current != before.trying:
+            logger.error(
+                "generation %d is not complete; generation %d is started instead",
+                before.current,
+                chosen.current,
+            )
         return self.record(chosen.current)
+
+    def set_aside(self, number: int) -> DeploymentState:
+        """Puts a damaged generation where nothing runs it, and the fallback in its place. It is
+        kept until the next one is damaged, or `collect`, so that somebody can look at it."""
+        with self._locked():
+            self._remove_damaged()
+            self._disk.move(self.path(number), self.path(number).with_suffix(_DAMAGED))
+            return self._apply(lambda state, records: state.with_existing(records))
+
+    def damaged(self) -> list[int]:
+        """The generations that were set aside."""
+        found = self._generations.glob(f"*{_DAMAGED}")
+        return sorted(int(path.stem) for path in found if path.stem.isdecimal())
+
+    def _remove_damaged(self) -> None:
+        for number in self.damaged():
+            path = self.path(number).with_suffix(_DAMAGED)
+            if not is_in_use(path):
+                self._disk.remove(path, self._staging)
 
     def collect(self, keep: int = 0, *, is_of_channel: bool = False) -> list[int]:
         """Removes generations that are not needed, except the newest `keep`; returns their
@@ -161,6 +199,8 @@ class Deployment:
             removed = self.state().removable(unused, keep)
             for number in removed:
                 self._disk.remove(self.path(number), self._staging)
+            if not is_of_channel:
+                self._remove_damaged()
         return removed
 
     def hold(self, number: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 
 PROJECT: Final = "project"
 """The folder of the unpacked artifact inside that of a generation."""
+_ARTIFACT: Final = "artifact.json"
 
 
 class Facts(TypedDict, total=False):
@@ -56,3 +57,9 @@ class GenerationRecord:
 def manifest_of(folder: Path) -> Path:
     """The manifest of the generation in a folder."""
     return folder / PROJECT / "Torvyn.toml"
+
+
+def artifact_of(folder: Path) -> Path:
+    """The manifest of the artifact, with the digests of its files. Generations that were not
+    unpacked from one have none."""
+    return folder / _ARTIFACT

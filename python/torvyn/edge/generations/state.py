@@ -99,7 +99,7 @@ class DeploymentState:
     def start(self, records: Mapping[int, GenerationRecord]) -> DeploymentState:
         """Counts a start of the current generation; one on trial that was started too often is
         given up instead."""
-        state = self._with_existing(records)
+        state = self.with_existing(records)
         if state.trying is None:
             return state
         if state.attempts >= MAX_ATTEMPTS and state.previous is not None:
@@ -108,7 +108,7 @@ class DeploymentState:
             return state.give_up(records[state.trying], reason, self.seen_version)
         return replace(state, attempts=state.attempts + 1)
 
-    def _with_existing(self, records: Collection[int]) -> DeploymentState:
+    def with_existing(self, records: Collection[int]) -> DeploymentState:
         """Without generations whose folder is gone: somebody has removed it by hand."""
         good = frozenset(number for number in self.good if number in records)
         state = replace(self, good=good, previous=_if_in(self.previous, records))
