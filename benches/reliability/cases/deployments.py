@@ -12,7 +12,7 @@ from pathlib import Path
 from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import TESTS
 
-INTERRUPTIONS, KILLS, SIMULTANEOUS, DAMAGES = 200, 4, 50, 50
+INTERRUPTIONS, KILLS, SIMULTANEOUS, DAMAGES, JOURNEYS = 200, 4, 50, 50, 20
 """Per round."""
 
 
@@ -137,6 +137,22 @@ def _damage_is_found(folder: Path, dice: random.Random) -> bool:
     return integrity.damage(record, target) is not None
 
 
+def _no_channel_rolls_back(folder: Path, dice: random.Random) -> bool:
+    """Follows three channels by turns; an attacker serves what he has kept, and states are lost."""
+    from test_changed_channels import CHANNELS, STEPS, World
+
+    world = World(folder, dice)
+    try:
+        for _ in range(STEPS):
+            world.act()
+        for world.followed in CHANNELS:
+            world.take_newest()
+            world.take_old()
+    except AssertionError:
+        return False
+    return True
+
+
 def _run_survives(folder: Path, dice: random.Random) -> bool:
     """kill -9 of the whole run at a random moment after a new version; then started again."""
     import time
@@ -225,6 +241,14 @@ CASES = [
         0,
         "that fail, or make more than one generation",
         _measure(_simultaneous_updates_agree, SIMULTANEOUS, "one more update finds one generation"),
+    ),
+    Case(
+        "update.channels",
+        "a deployment changes its channel and comes back",
+        "old documents served at random, a damaged state, bars of each channel",
+        0,
+        "that roll back, or do not take the newest version",
+        _measure(_no_channel_rolls_back, JOURNEYS, "25 random steps each"),
     ),
     Case(
         "update.killed",

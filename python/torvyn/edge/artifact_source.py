@@ -40,11 +40,12 @@ def add_from_layout(
     descriptor: Descriptor,
     source: str,
     version: int | None = None,
+    channel: str = "",
     *,
     is_trusted: bool = False,
 ) -> GenerationRecord:
-    """Adds an artifact whose blobs are in a layout. All of them are verified first. `is_trusted`:
-    whether its precompiled code may be used."""
+    """Adds an artifact whose blobs are in a layout. All of them are verified first. `version` and
+    `channel` are those that named it; `is_trusted`: whether its precompiled code may be used."""
     data = layout.read(descriptor)
     manifest = ImageManifest.parse(data)
     if manifest.artifact_type != PROJECT:
@@ -53,5 +54,5 @@ def add_from_layout(
         text for key in (TITLE, _VERSION) if (text := manifest.annotations.get(key, ""))
     )
     fill = partial(unpack, layout, descriptor)
-    facts = Facts(version=version, title=title, is_trusted=is_trusted)
+    facts = Facts(version=version, channel=channel, title=title, is_trusted=is_trusted)
     return deployment.add(fill, descriptor.digest, source, data, **facts)

@@ -2,6 +2,7 @@
 
     NAME/deployment.json   how it runs and what it follows; people may edit it
     NAME/state.json        which generation is current; its rename is the only commit
+    NAME/state.copy.json   read if the state is damaged
     NAME/current           a link to the current generation, `previous` one to its fallback
     NAME/generations/N/    `project/`, the unpacked artifact, its manifest and `generation.json`
     NAME/data/             stored elements and checkpoints, shared by all generations

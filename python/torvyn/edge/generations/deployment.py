@@ -47,6 +47,7 @@ class Deployment:
         self.settings_file: Final = folder / "deployment.json"
         self._disk: Final = disk or Disk()
         self._state_file: Final = folder / "state.json"
+        self._state_copy: Final = folder / "state.copy.json"
         self._generations: Final = folder / "generations"
         self._staging: Final = folder / "staging"
         self.verified: Final = folder / "verified.json"
@@ -68,17 +69,24 @@ class Deployment:
     # Reading
 
     def state(self) -> DeploymentState:
-        """The state. One that cannot be read is recovered from the links and the generations."""
+        """The state. One that cannot be read is taken from its copy, else from the links and the
+        generations."""
         try:
             return DeploymentState.from_dict(_read_json(self._state_file))
         except FileNotFoundError:
-            if not self.records():
+            if not self.records() and not self._state_copy.exists():
                 return DeploymentState()
             reason = "it is missing"
         except (OSError, KeyError, TypeError, ValueError) as error:
             reason = str(error) or type(error).__name__
-        logger.error("%s; using the links instead", damaged(self._state_file, reason).message)
-        return self._recovered()
+        message = damaged(self._state_file, reason).message
+        try:
+            state = DeploymentState.from_dict(_read_json(self._state_copy))
+        except (OSError, KeyError, TypeError, ValueError):
+            logger.error("%s; using the links instead", message)
+            return self._recovered()
+        logger.error("%s; using its copy instead", message)
+        return state
 
     def records(self) -> dict[int, GenerationRecord]:
         """The complete generations by number."""
@@ -229,7 +237,12 @@ class Deployment:
         return after
 
     def _save(self, state: DeploymentState) -> None:
-        self._disk.write(self._state_file, _json(state.to_dict()))
+        data = _json(state.to_dict())
+        self._disk.write(self._state_file, data)
+        try:
+            self._disk.write(self._state_copy, data)
+        except TorvynError as error:
+            logger.warning("the copy of the state is old: %s", error.message)
 
     def _set_links(self, state: DeploymentState) -> None:
         for name, number in (("current", state.current), ("previous", state.previous)):
@@ -248,14 +261,17 @@ class Deployment:
         records = self.records()
         current, previous = (self._linked(name) for name in ("current", "previous"))
         good = frozenset(n for n in (current, previous) if n in records)
-        versions = [record.version for record in records.values() if record.version is not None]
-        version = max(versions, default=0)
+        seen: dict[str, dict[str, int]] = {}
+        for record in records.values():
+            if record.version is not None:
+                newest = max(record.version, seen.get(record.channel, {}).get("version", 0))
+                seen[record.channel] = {"version": newest}
         return DeploymentState(
             next=max(records, default=0) + 1,
             current=current if current in records else max(records, default=None),
             previous=previous if previous in records else None,
             good=good,
-            channel={"version": version} if version else {},
+            left_channels=seen,
         )
 
     def _linked(self, name: str) -> int | None:

@@ -16,6 +16,7 @@ class Facts(TypedDict, total=False):
     """What may be known about a new generation; see `GenerationRecord`."""
 
     version: int | None
+    channel: str
     title: str
     is_trusted: bool
 
@@ -31,6 +32,8 @@ class GenerationRecord:
     """When, in UTC."""
     version: int | None = None
     """The version of the channel that named it; None if a person added it."""
+    channel: str = ""
+    """The name of that channel."""
     title: str = ""
     """The name and the version of the project."""
     is_trusted: bool = False
@@ -49,6 +52,7 @@ class GenerationRecord:
             source=str(value["source"]),
             added=str(value["added"]),
             version=None if version is None else int(version),
+            channel=str(value.get("channel", "")),
             title=str(value["title"]),
             is_trusted=value.get("is_trusted") is True,
         )

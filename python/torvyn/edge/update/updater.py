@@ -140,15 +140,18 @@ class Updater:
     ) -> GenerationRecord:
         """The artifact as a generation; one that an interrupted update has added is used."""
         deployment, version = self._deployment, document.version
+        named = (entry.digest, version, document.channel)
         for record in deployment.records().values():
-            if (record.digest, record.version) == (entry.digest, version):
+            if (record.digest, record.version, record.channel) == named:
                 return record
         folder = deployment.folder / "downloads"
         earlier = [deployment.project(number) for number in reversed(deployment.records())]
         layout, descriptor = download(self._source, entry, folder, earlier, progress)
         source = f"{self._follow.source} version {version}"
         # The keys that this machine trusts have signed the digest.
-        record = add_from_layout(deployment, layout, descriptor, source, version, is_trusted=True)
+        record = add_from_layout(
+            deployment, layout, descriptor, source, version, document.channel, is_trusted=True
+        )
         discard(folder)
         return record
 
