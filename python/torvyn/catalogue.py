@@ -76,6 +76,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "edge.no-fallback": "A deployment has no other good generation to go back to.",
     "edge.no-generation": "A deployment has no generation that can run.",
     "edge.not-a-project": "An artifact for a deployment is not a packed project.",
+    "edge.too-many-channels": "A deployment has followed too many channels.",
     "edge.too-slow": "A download of an update is too slow. The next try continues it.",
     "edge.unreachable": "A channel or its artifact cannot be fetched. What runs goes on.",
     "edge.version-barred": "The channel of a deployment no longer allows a generation's version.",

@@ -16,7 +16,7 @@ from torvyn.edge.artifact_source import add_from_layout
 from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, accept
 from torvyn.edge.channel.publication import KeySet
 from torvyn.edge.channel.signing import publish
-from torvyn.edge.generations import Deployment, find_deployment, open_deployment
+from torvyn.edge.generations import Deployment, DeploymentState, find_deployment, open_deployment
 from torvyn.edge.generations.settings import DeploymentSettings, Following
 from torvyn.edge.update import Updater
 from torvyn.edge.update.source import FetchLimits, FolderSource
@@ -57,7 +57,7 @@ def _damaged(folder: Path) -> None:
 def _barred(folder: Path) -> None:
     deployment = _deployment(folder)
     state = json.loads((deployment.folder / "state.json").read_text())
-    (deployment.folder / "state.json").write_text(json.dumps({**state, "min_version": 2}))
+    (deployment.folder / "state.json").write_text(json.dumps({**state, "min_versions": {"": 2}}))
     deployment.activate(1)
 
 
@@ -109,6 +109,12 @@ def _slow(_folder: Path) -> None:
     source._check_rate("http://127.0.0.1/channel.json", 10, 2.0)
 
 
+def _many_channels(_folder: Path) -> None:
+    state = DeploymentState()
+    for number in range(65):
+        state = state.accept(str(number), {"name": str(number)})
+
+
 CASES: dict[str, Callable[[Path], Any]] = {
     "edge.bad-name": lambda folder: open_deployment(folder, "../etc"),
     "edge.channel-artifact-unknown": lambda _: ChannelDocument("stable", 1, 0, (ENTRY,)).artifact(
@@ -131,6 +137,7 @@ CASES: dict[str, Callable[[Path], Any]] = {
     "edge.no-fallback": lambda folder: _deployment(folder).roll_back(),
     "edge.no-generation": lambda folder: Deployment(folder / "gateway").start(),
     "edge.not-a-project": _component,
+    "edge.too-many-channels": _many_channels,
     "edge.too-slow": _slow,
     "edge.unreachable": lambda folder: FolderSource(folder / "channel.json").publication(),
     "edge.version-barred": _barred,

@@ -139,8 +139,12 @@ def test_a_current_generation_that_was_removed_by_hand_is_replaced(deployment: D
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 2}'])
-def test_a_damaged_state_is_recovered_from_the_links(deployment: Deployment, content: str) -> None:
-    (deployment.folder / "state.json").write_text(content)
+@pytest.mark.parametrize("files", [["state.json"], ["state.json", "state.copy.json"]])
+def test_a_damaged_state_is_recovered_from_its_copy_or_the_links(
+    deployment: Deployment, content: str, files: list[str]
+) -> None:
+    for file in files:
+        (deployment.folder / file).write_text(content)
 
     state = deployment.state()
 

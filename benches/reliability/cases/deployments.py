@@ -12,7 +12,7 @@ from pathlib import Path
 from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import TESTS
 
-INTERRUPTIONS, KILLS = 200, 4
+INTERRUPTIONS, KILLS, SIMULTANEOUS, DAMAGES, JOURNEYS = 200, 4, 50, 50, 20
 """Per round."""
 
 
@@ -101,6 +101,58 @@ def _update_survives(folder: Path, dice: random.Random) -> bool:
     return deployment.state().current == 2
 
 
+def _simultaneous_updates_agree(folder: Path, dice: random.Random) -> bool:
+    """Four updates at once, of which some are killed."""
+    from followed_channel import FollowedChannel
+    from simultaneous import followed, has_one_update, last_steps, updates
+
+    channel = FollowedChannel(folder / "channel")
+    deployment = followed(channel, folder / "gateway")
+    ends = updates(channel, deployment.folder, dice.randrange(10**6), last_steps(dice))
+    agree = set(ends) <= {"updated", "current", None}
+    return agree and _is_bootable(deployment.folder) and has_one_update(channel, deployment)
+
+
+def _damage_is_found(folder: Path, dice: random.Random) -> bool:
+    """A bit of a file of a generation, or its end, is lost after it was compared once."""
+    from versioned_gateway import add
+
+    from torvyn.edge.generations import Deployment
+    from torvyn.edge.generations.integrity import Integrity
+
+    deployment = Deployment(folder / "gateway")
+    record = deployment.record(add(deployment, "1.0.0", folder / "delivered.txt"))
+    target, integrity = deployment.path(record.number), Integrity(deployment.verified)
+    if integrity.damage(record, target) is not None:
+        return False
+    file = dice.choice([*target.glob("project/**/*.*"), target / "artifact.json"])
+    data = bytearray(file.read_bytes())
+    position = dice.randrange(len(data))
+    if dice.random() < 0.5:
+        data[position] ^= 1 << dice.randrange(8)
+    else:
+        del data[position:]
+    file.chmod(0o644)
+    file.write_bytes(data)
+    return integrity.damage(record, target) is not None
+
+
+def _no_channel_rolls_back(folder: Path, dice: random.Random) -> bool:
+    """Follows three channels by turns; an attacker serves what he has kept, and states are lost."""
+    from test_changed_channels import CHANNELS, STEPS, World
+
+    world = World(folder, dice)
+    try:
+        for _ in range(STEPS):
+            world.act()
+        for world.followed in CHANNELS:
+            world.take_newest()
+            world.take_old()
+    except AssertionError:
+        return False
+    return True
+
+
 def _run_survives(folder: Path, dice: random.Random) -> bool:
     """kill -9 of the whole run at a random moment after a new version; then started again."""
     import time
@@ -167,12 +219,36 @@ CASES = [
         _measure(_deployment_survives, INTERRUPTIONS, "afterwards the command succeeds"),
     ),
     Case(
+        "deploy.damaged",
+        "damage to a file of a generation",
+        "one bit or the end of a random file is lost",
+        0,
+        "not found before a start",
+        _measure(_damage_is_found, DAMAGES, "its files were compared once before"),
+    ),
+    Case(
         "update.interrupted",
         "update cut, or its process killed",
         "three times at random bytes or steps, then continued",
         0,
         "without a good generation",
         _measure(_update_survives, INTERRUPTIONS, "afterwards the update succeeds"),
+    ),
+    Case(
+        "update.simultaneous",
+        "four updates of one deployment at once, some of them killed",
+        "the scheduler interrupts them between random steps; kill -9 before a random step",
+        0,
+        "that fail, or make more than one generation",
+        _measure(_simultaneous_updates_agree, SIMULTANEOUS, "one more update finds one generation"),
+    ),
+    Case(
+        "update.channels",
+        "a deployment changes its channel and comes back",
+        "old documents served at random, a damaged state, bars of each channel",
+        0,
+        "that roll back, or do not take the newest version",
+        _measure(_no_channel_rolls_back, JOURNEYS, "25 random steps each"),
     ),
     Case(
         "update.killed",

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, TextIO
 
 from torvyn.concurrency.line_output import finish, write_lines, write_text
 from torvyn.errors import Diagnostic, FlowError, TorvynError
-from torvyn.text.control_characters import escape_controls, writable
+from torvyn.text.control_characters import escape_controls, escape_json, writable
 from torvyn.text.redaction import redact
 
 SCHEMA_VERSION: Final = 1
@@ -109,7 +109,8 @@ class Screen:
         self._write(sys.stdout, text)
 
     def frame(self, data: bytes) -> None:
-        """Bytes on stdout, whatever the terminal's encoding."""
+        """JSON in UTF-8 on stdout, whatever the terminal's encoding."""
+        data = escape_json(data.decode()).encode()
         flush_stdout()
         with output_errors():
             if sys.stdout is not None:
@@ -118,7 +119,11 @@ class Screen:
 
     def document(self, fields: dict[str, Any], indent: int | None = 2) -> None:
         """The result of a command as JSON; without `indent`, on one line."""
-        self.data(_json({"schema_version": SCHEMA_VERSION, **fields}, indent))
+        self.json({"schema_version": SCHEMA_VERSION, **fields}, indent)
+
+    def json(self, value: Any, indent: int | None = 2) -> None:
+        """JSON that is not a result of a command, such as a schema."""
+        self.data(_json(value, indent))
 
     # Errors
 
@@ -273,4 +278,4 @@ def _discard(stream: TextIO) -> None:
 
 
 def _json(fields: Any, indent: int | None = None) -> str:
-    return json.dumps(fields, ensure_ascii=False, indent=indent, default=str)
+    return escape_json(json.dumps(fields, ensure_ascii=False, indent=indent, default=str))

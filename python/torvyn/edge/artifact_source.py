@@ -6,13 +6,14 @@ from functools import partial
 from typing import Final
 
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, TITLE, Descriptor
+from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
 from torvyn.artifact.prepare import default_cache_dir, was_packed_here
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.unpack import unpack
 from torvyn.edge.failures import not_a_project
 from torvyn.edge.generations import Deployment, GenerationRecord
+from torvyn.edge.generations.records import Facts
 from torvyn.errors import Diagnostic
 
 _VERSION: Final = "org.opencontainers.image.version"
@@ -39,18 +40,19 @@ def add_from_layout(
     descriptor: Descriptor,
     source: str,
     version: int | None = None,
+    channel: str = "",
     *,
     is_trusted: bool = False,
 ) -> GenerationRecord:
-    """Adds an artifact whose blobs are in a layout. All of them are verified first. `is_trusted`:
-    whether its precompiled code may be used."""
-    manifest = layout.manifest(descriptor)
+    """Adds an artifact whose blobs are in a layout. All of them are verified first. `version` and
+    `channel` are those that named it; `is_trusted`: whether its precompiled code may be used."""
+    data = layout.read(descriptor)
+    manifest = ImageManifest.parse(data)
     if manifest.artifact_type != PROJECT:
         raise not_a_project(descriptor.digest, manifest.artifact_type or "")
     title = " ".join(
         text for key in (TITLE, _VERSION) if (text := manifest.annotations.get(key, ""))
     )
     fill = partial(unpack, layout, descriptor)
-    return deployment.add(
-        fill, descriptor.digest, source, version=version, title=title, is_trusted=is_trusted
-    )
+    facts = Facts(version=version, channel=channel, title=title, is_trusted=is_trusted)
+    return deployment.add(fill, descriptor.digest, source, data, **facts)

@@ -98,6 +98,12 @@ def other_keys(channel: str, trusted: object, named: object) -> DeployError:
     return DeployError("edge.channel-keys-differ", message, hint=hint)
 
 
+def too_many_channels(channel: str, most: int) -> DeployError:
+    message = f"the deployment knows {most} channels already, and `{channel}` is not one of them"
+    hint = "what was seen of a channel is never forgotten: make another deployment for this one"
+    return DeployError("edge.too-many-channels", message, hint=hint)
+
+
 def rolled_back_channel(channel: str, version: int, seen: int) -> DeployError:
     message = f"version {version} of the channel `{channel}` is older than {seen}, which was seen"
     hint = "an old document was served again; to go back, publish the old artifact as a new version"

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import IO, Any, Final, TextIO
 
 from torvyn.concurrency.line_output import line_prefix, reserved, write_lines
-from torvyn.text.control_characters import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
+from torvyn.text.control_characters import CONTROLS, escape_json
 from torvyn.text.redaction import REDACTED, redact
 
 LOGGER: Final = "torvyn"
@@ -41,10 +41,6 @@ _SECRET_PAIR: Final = re.compile(
 )
 _API_KEY: Final = re.compile(r"\btvk_[A-Za-z0-9_-]{16,}")
 """A server knows only the hashes of its API keys, so keys are recognised by their form."""
-_BEYOND_JSON: Final = {
-    code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *BIDI_CONTROLS, *LINE_SEPARATORS)
-}
-"""Control characters that JSON does not escape but terminals interpret."""
 
 
 class Redactor:
@@ -115,7 +111,7 @@ class JsonFormatter(logging.Formatter):
                 fields[name] = self._redactor.field(name, value)
         if record.exc_info:
             fields["exception"] = self._redactor.text(self.formatException(record.exc_info))
-        return json.dumps(fields, ensure_ascii=False).translate(_BEYOND_JSON)
+        return escape_json(json.dumps(fields, ensure_ascii=False))
 
 
 class HumanFormatter(logging.Formatter):

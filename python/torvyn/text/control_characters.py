@@ -16,6 +16,11 @@ CONTROLS: Final = {code: f"\\x{code:02x}" for code in _C0_AND_C1 if chr(code) no
 }
 """For `str.translate`: every character that a terminal obeys, except tabs and line ends."""
 
+_BEYOND_JSON: Final = {
+    code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *BIDI_CONTROLS, *LINE_SEPARATORS)
+}
+"""What a terminal obeys and JSON does not escape."""
+
 
 def escape_controls(text: str) -> str:
     """The text, safe to print on a terminal."""
@@ -25,6 +30,12 @@ def escape_controls(text: str) -> str:
 def escape_line(text: str) -> str:
     """The same for a text that must stay on its line, such as a title that somebody else wrote."""
     return escape_controls(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def escape_json(text: str) -> str:
+    """JSON that means the same, safe to print on a terminal: outside of its texts, it has no such
+    characters."""
+    return text if text.isascii() and "\x7f" not in text else writable(text).translate(_BEYOND_JSON)
 
 
 def writable(text: str) -> str:

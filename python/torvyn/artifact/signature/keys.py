@@ -51,6 +51,9 @@ class PublicKey:
             is_private = b"PRIVATE KEY" in pem
             hint = f"this is the private key: name {name}.pub" if is_private else ""
             raise _invalid(name, "it is not a public key in a PEM file", hint) from None
+        if pem.count(b"-----BEGIN ") > 1:
+            hint = "write each key to a file of its own, and name all of them"
+            raise _invalid(name, "the file has more than one key, and only one would count", hint)
         return cls.of(key, name)
 
     @classmethod
@@ -196,8 +199,9 @@ def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(LIMIT_BYTES)
-    except OSError as error:
-        message = f"cannot read the key {path}: {error.strerror}"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot read the key {path}: {reason}"
         hint = "`torvyn sign --generate-key NAME` makes one, and `NAME.pub` to verify with"
         raise MissingError("artifact.key-missing", message, hint=hint) from None
 

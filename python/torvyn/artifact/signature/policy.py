@@ -10,28 +10,36 @@
 
 The machine's file decides if it exists, so that a user cannot weaken it; otherwise the user's does.
 A project cannot bring a policy: it would vouch for itself.
+
+What can never decide anything is a mistake: a prefix that no reference has, a rule that another one
+covers, a requirement without keys. Whoever wrote it believes that it protects something.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
+from torvyn.artifact.reference import LAYOUT_SCHEME, SCHEME, Reference
 from torvyn.artifact.signature.keys import PublicKey
-from torvyn.errors import ArtifactError, Location
+from torvyn.errors import ArtifactError, Location, TorvynError
+from torvyn.manifest.problems import Problems, suggestion
 from torvyn.manifest.settings import user_config
+from torvyn.manifest.toml_tree import Entry, Node, parse_tree
 
 FILE: Final = "trust.toml"
 MACHINE_FILE: Final = Path("/etc/torvyn") / FILE
 ACTIONS: Final = ("reject", "warn", "allow")
 LIMIT_BYTES: Final = 1024 * 1024
 MAX_KEYS: Final = 64
-_RULE_KEYS: Final = ("prefix", "action", "keys", "threshold", "max_age")
+ALL_FOLDERS: Final = f"{LAYOUT_SCHEME}/"
+_REQUIREMENT: Final = ("keys", "threshold", "max_age")
+_RULE_KEYS: Final = ("prefix", "action", *_REQUIREMENT)
+_DEFAULT_KEYS: Final = ("default", *_REQUIREMENT)
 _DAY_S: Final = 86_400
 
 
@@ -47,11 +55,15 @@ class Rule:
     max_age: timedelta | None = None
 
     def covers(self, source: str) -> bool:
-        """Whole path segments: a rule for `oci://host/plant` is none for `oci://host/plants`."""
-        if not source.startswith(self.prefix):
+        """Whole path segments: a rule for `oci://host/plant` is none for `oci://host/plants`, and
+        one for all folders, `oci:/`, is none for registries."""
+        if not self.prefix:
+            return True
+        is_same_kind = source.startswith(SCHEME) == self.prefix.startswith(SCHEME)
+        if not is_same_kind or not source.startswith(self.prefix):
             return False
         rest = source[len(self.prefix) :]
-        return not rest or rest[0] in "/" or self.prefix.endswith(("/", ":")) or not self.prefix
+        return not rest or rest[0] == "/" or self.prefix.endswith("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +83,19 @@ class TrustPolicy:
             # Not `exists`: a file that cannot be read must not turn the policy off.
             if os.path.lexists(path):
                 return cls.read(path)
-        return cls((Rule("", "warn"), Rule("oci:/", "allow"), Rule("oci://", "warn")))
+        return cls((Rule("", "warn"), Rule(ALL_FOLDERS, "allow"), Rule(SCHEME, "warn")))
 
     @classmethod
     def read(cls, path: str | Path) -> TrustPolicy:
         path = Path(path)
         try:
             with path.open("rb") as file:
-                record = tomllib.loads(file.read(LIMIT_BYTES).decode())
+                data = file.read(LIMIT_BYTES + 1)
         except OSError as error:
-            _invalid(path, f"it cannot be read: {error.strerror}")
-        except ValueError as error:
-            _invalid(path, str(error))
-        return cls(_Reader(path).rules(record), str(path))
+            _fail(f"it cannot be read: {error.strerror}", Location(str(path)))
+        if len(data) > LIMIT_BYTES:
+            _fail(f"it has more than {LIMIT_BYTES} bytes", Location(str(path)))
+        return cls(_Reader(path).rules(_parse(data, str(path))), str(path))
 
     def rule_for(self, source: str) -> Rule:
         """The rule with the longest prefix of the source; `reject` without keys if there is
@@ -96,65 +108,164 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def rules(self, record: dict[str, Any]) -> tuple[Rule, ...]:
-        known = ("default", "keys", "threshold", "max_age", "source")
-        self._require_known(record, known, "")
-        sources = record.get("source", [])
-        if not isinstance(sources, list) or not all(isinstance(each, dict) for each in sources):
-            self._fail("`source` is not a list of tables: write [[source]]")
-        rest = {key: value for key, value in record.items() if key not in ("source", "default")}
-        default = self._rule({"action": record.get("default", "reject"), **rest}, "")
-        rules = [self._source(each, f"source[{at}]") for at, each in enumerate(sources)]
-        prefixes = [rule.prefix for rule in rules]
-        if twice := next((each for each in prefixes if prefixes.count(each) > 1), None):
-            self._fail(f"two rules have the prefix `{twice}`")
+    def rules(self, root: Node) -> tuple[Rule, ...]:
+        entries = _entries(root, (*_DEFAULT_KEYS, "source"))
+        sources = entries.pop("source", None)
+        tables = [] if sources is None else sources.node.value
+        if sources is not None and not _are("table", sources.node):
+            hint = 'begin each rule with `[[source]]`, and give it a `prefix = "oci://..."`'
+            _fail("`source` is not a list of tables", sources.location, hint)
+        action = self._action(entries.get("default"), "reject")
+        default = self._requirement(Rule(action=action), entries)
+        rules = [self._source(table) for table in tables]
+        self._check_shadows(rules, tables)
+        if entries and {SCHEME, ALL_FOLDERS} <= {rule.prefix for rule in rules}:
+            first = min(entries.values(), key=lambda each: (each.location.line, each.key))
+            problem = f"no source is left for `{first.key}`: `oci://` and `oci:/` are for all"
+            _fail(problem, first.location, "remove it, or one of the two rules")
         return (default, *rules)
 
-    def _source(self, record: dict[str, Any], path: str) -> Rule:
-        self._require_known(record, _RULE_KEYS, path)
-        prefix = record.get("prefix")
-        if not isinstance(prefix, str) or not prefix.startswith("oci:"):
-            self._fail("`prefix` must begin with oci:// (a registry) or oci:/ (a folder)", path)
-        return self._rule(record, path)
+    def _source(self, table: Node) -> Rule:
+        entries = _entries(table, _RULE_KEYS)
+        if "prefix" not in entries:
+            hint = 'name its sources, for example `prefix = "oci://registry.example.com"`'
+            _fail("a rule has no `prefix`", table.location, hint)
+        prefix = _checked_prefix(entries["prefix"].node)
+        rule = Rule(prefix, self._action(entries.get("action"), "reject"))
+        return self._requirement(rule, entries)
 
-    def _rule(self, record: dict[str, Any], path: str) -> Rule:
-        action, threshold = record.get("action", "reject"), record.get("threshold", 1)
-        if action not in ACTIONS:
-            self._fail(f"`{action}` is not one of {', '.join(ACTIONS)}", path)
-        keys = self._keys(record.get("keys", []), path)
-        if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
-            self._fail("`threshold` must be a number from 1", path)
-        if keys and threshold > len(keys):
-            self._fail(f"`threshold` is {threshold}, but only {len(keys)} keys are named", path)
-        age = self._age(record["max_age"], path) if "max_age" in record else None
-        return Rule(record.get("prefix", ""), action, keys, threshold, age)
+    def _check_shadows(self, rules: list[Rule], tables: list[Node]) -> None:
+        seen: dict[str, int] = {}
+        for rule, table in zip(rules, tables, strict=True):
+            place = table.value["prefix"].location
+            line = seen.setdefault(rule.prefix, place.line or 0)
+            if line != place.line:
+                hint = "one rule decides for each source: write both as one"
+                problem = f"the rule of line {line} is for the same sources, `{rule.prefix}`"
+                _fail(problem, place, hint)
 
-    def _keys(self, names: object, path: str) -> tuple[PublicKey, ...]:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            self._fail("`keys` must be a list of files", path)
-        if len(names) > MAX_KEYS:
-            self._fail(f"`keys` names more than {MAX_KEYS} files", path)
-        keys = [PublicKey.read(self._path.parent / name) for name in names]
-        if len(set(keys)) < len(keys):
-            self._fail("`keys` names one key twice", path)
+    def _action(self, entry: Entry | None, default: str) -> str:
+        if entry is None:
+            return default
+        value = entry.node.value
+        if value not in ACTIONS:
+            hint = suggestion(str(value), ACTIONS, f"write one of {', '.join(ACTIONS)}")
+            _fail(f"`{value}` is not an action", entry.node.location, hint)
+        return str(value)
+
+    def _requirement(self, rule: Rule, entries: Mapping[str, Entry]) -> Rule:
+        """The rule with its keys and limits."""
+        keys = self._keys(entries["keys"]) if "keys" in entries else ()
+        for name in ("threshold", "max_age"):
+            if name in entries and not keys:
+                hint = "name `keys`, or leave it out: without keys, nothing counts as signed"
+                _fail(f"`{name}` means nothing without `keys`", entries[name].location, hint)
+        threshold = _threshold(entries["threshold"], len(keys)) if "threshold" in entries else 1
+        age = _age(entries["max_age"]) if "max_age" in entries else None
+        return replace(rule, keys=keys, threshold=threshold, max_age=age)
+
+    def _keys(self, entry: Entry) -> tuple[PublicKey, ...]:
+        if not _are("string", entry.node) or not entry.node.value:
+            hint = "name files beside this one, or leave `keys` out to trust no key"
+            _fail("`keys` is not a list of files", entry.location, hint)
+        if len(entry.node.value) > MAX_KEYS:
+            _fail(f"`keys` names more than {MAX_KEYS} files", entry.location)
+        keys: list[PublicKey] = []
+        for node in entry.node.value:
+            try:
+                key = PublicKey.read(self._path.parent / node.value)
+            except TorvynError as error:
+                raise error.at(node.location) from None
+            if key in keys:
+                hint = "each key counts once: name another file, or leave this one out"
+                _fail(f"`{node.value}` is a key that is named already", node.location, hint)
+            keys.append(key)
         return tuple(keys)
 
-    def _age(self, text: object, path: str) -> timedelta:
-        days = str(text).removesuffix("d")
-        if not str(text).endswith("d") or not days.isascii() or not days.isdigit():
-            self._fail("`max_age` must be a number of days, such as 90d", path)
-        return timedelta(seconds=min(int(days[:6]), 36_500) * _DAY_S)
 
-    def _require_known(self, record: dict[str, Any], known: tuple[str, ...], path: str) -> None:
-        # An unknown key may be a misspelled requirement: ignoring it would weaken the policy.
-        if unknown := sorted(set(record) - set(known)):
-            self._fail(f"unknown key `{unknown[0]}`; the keys are {', '.join(known)}", path)
+def _parse(data: bytes, file: str) -> Node:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        _fail("it is not UTF-8", Location(file))
+    problems = Problems()
+    root = parse_tree(text, file, problems)
+    if root is None:
+        found = problems.diagnostics()[0]
+        hint = None if found.code == "manifest.too-deep" else found.hint
+        _fail(found.message, found.location, hint)
+    return root
 
-    def _fail(self, problem: str, path: str = "") -> NoReturn:
-        _invalid(self._path, problem, path)
+
+def _entries(table: Node, known: tuple[str, ...]) -> dict[str, Entry]:
+    # An unknown key may be a misspelled requirement: ignoring it would weaken the policy.
+    for entry in table.entries():
+        if entry.key not in known:
+            hint = suggestion(entry.key, known, f"the keys are {', '.join(known)}")
+            _fail(f"unknown key `{entry.key}`", entry.location, hint)
+    return dict(table.value)
 
 
-def _invalid(file: Path, problem: str, path: str = "") -> NoReturn:
-    location = Location(str(file), path=path or None)
+def _are(kind: str, node: Node) -> bool:
+    return node.kind == "array" and all(each.kind == kind for each in node.value)
+
+
+def _checked_prefix(node: Node) -> str:
+    """A prefix that a reference can have, in the form that sources have: see `source_of`."""
+    text = node.value
+    if node.kind != "string" or not text.startswith((SCHEME, ALL_FOLDERS)):
+        hint = "it must begin with oci:// (a registry) or oci:/ (a folder, from the root)"
+        _fail(f"no source has the prefix `{text}`", node.location, hint)
+    if not text.startswith(SCHEME):
+        return _folder_prefix(text, node.location)
+    if text == SCHEME:
+        return SCHEME
+    prefix = str(text.removesuffix("/"))
+    try:
+        # Anything below the prefix is a reference, if the prefix is the beginning of one.
+        parsed = Reference.parse(f"{prefix}/x")
+    except TorvynError as error:
+        hint = "write oci://host, or oci://host/name without a tag and a digest"
+        reason = error.message.rpartition(": ")[2]
+        _fail(f"no source has the prefix `{text}`: {reason}", node.location, hint)
+    if str(parsed) != f"{prefix}/x":
+        hint = f"write `{str(parsed).removesuffix('/x')}`: hosts are compared in lower case"
+        _fail(f"no source has the prefix `{text}`", node.location, hint)
+    return prefix
+
+
+def _folder_prefix(text: str, place: Location) -> str:
+    try:
+        return f"{LAYOUT_SCHEME}{Path(text.removeprefix(LAYOUT_SCHEME)).resolve()}"
+    except (OSError, RuntimeError, ValueError) as error:
+        _fail(f"no folder has the name in {text!a}: {error}", place)
+
+
+def _threshold(entry: Entry, keys: int) -> int:
+    value = entry.node.value
+    if entry.node.kind != "integer" or value < 1:
+        _fail("`threshold` is not a number from 1", entry.node.location)
+    if value > keys:
+        problem = f"`threshold` is {value}, and `keys` names {keys}: nothing can meet it"
+        _fail(problem, entry.node.location, "name more keys, or lower it")
+    return int(value)
+
+
+def _age(entry: Entry) -> timedelta:
+    text = str(entry.node.value)
+    days = text.removesuffix("d")
+    if entry.node.kind != "string" or not text.endswith("d") or not _is_number(days):
+        _fail("`max_age` is not a number of days", entry.node.location, 'for example "90d"')
+    if not int(days[:6]):
+        problem = "`max_age` is no time at all: no signature could meet it"
+        _fail(problem, entry.node.location, "write at least 1d")
+    return timedelta(seconds=min(int(days[:6]), 36_500) * _DAY_S)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _fail(problem: str, location: Location | None, hint: str | None = None) -> NoReturn:
     message = f"the trust policy cannot be used: {problem}"
-    raise ArtifactError("artifact.policy-invalid", message, location=location)
+    raise ArtifactError("artifact.policy-invalid", message, location=location, hint=hint)

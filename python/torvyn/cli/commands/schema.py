@@ -3,7 +3,6 @@ WIT packages."""
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 
@@ -50,7 +49,7 @@ def command(screen: Screen, is_grpc: bool, wit_folder: Path | None) -> int:
     if screen.is_json:
         screen.document({"schema": json_schema()})
     else:
-        screen.data(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        screen.json(json_schema())
     return 0
 
 

@@ -181,6 +181,7 @@ def _deployment_fields(deployment: Deployment) -> dict[str, Any]:
         "folder": str(deployment.folder),
         **{key: getattr(state, key) for key in ("current", "previous", "trying", "attempts")},
         "generations": [_fields(record, state) for record in records],
+        "damaged": deployment.damaged(),
         "failed": {digest: failure.reason for digest, failure in state.failed.items()},
         "channel": dict(state.channel) or None,
         "exchange": dict(state.exchange) or None,
@@ -204,9 +205,12 @@ def _state_of(record: GenerationRecord, state: DeploymentState) -> str:
 
 def _rows(deployment: Deployment) -> list[tuple[str, ...]]:
     state, records = deployment.state(), deployment.records()
+    damaged: list[tuple[str, ...]] = [
+        (deployment.name, str(number), "damaged", "", "", "", "") for number in deployment.damaged()
+    ]
     if not records:
-        return [(deployment.name, "none", "", "", "", "", "")]
-    return [
+        return [(deployment.name, "none", "", "", "", "", ""), *damaged]
+    return damaged + [
         (
             deployment.name,
             str(record.number),

@@ -30,9 +30,21 @@ torvyn deploy run gateway --health-period 5m"""
     help="How a new generation replaces the old one: `auto` swaps components where it can, "
     "`process` always starts a new process. By default as the deployment is set.",
 )
+@click.option(
+    "--verify",
+    type=click.Choice(("boot", "start", "off")),
+    help="When the files of a generation are compared with their digests: once per `boot` of the "
+    "machine as long as they look the same, at each `start`, or never. By default as the "
+    "deployment is set.",
+)
 @root_option
 def run(
-    screen: Screen, name: str, health_period: str | None, exchange: str | None, root: str | None
+    screen: Screen,
+    name: str,
+    health_period: str | None,
+    exchange: str | None,
+    verify: str | None,
+    root: str | None,
 ) -> int:
     """Run the current generation of a deployment.
 
@@ -40,8 +52,9 @@ def run(
     components that have changed are swapped while the flow runs. What cannot be swapped is
     exchanged with the process: the old one drains and saves its state, and the new one continues
     there. The log says which way was taken, and why. A generation that does not start, crashes
-    twice or becomes unhealthy is given up, and the fallback comes back. A deployment that follows a
-    channel looks for new versions meanwhile.
+    twice or becomes unhealthy is given up, and the fallback comes back; so does it in place of a
+    generation whose files have changed. A deployment that follows a channel looks for new versions
+    meanwhile.
 
     Several flows share a generation and a process. If one fails, the others drain, and all of them
     start again.
@@ -62,6 +75,7 @@ def run(
         command=lambda record: generation_command(deployment, settings, record, screen.format),
         ask=statuses_of if settings.command == "run" else _ask_server,
         exchange=_exchange if (exchange or settings.exchange) == "auto" else None,
+        verify=verify or settings.verify,
         health_s=health_s,
         is_lasting=settings.follow is not None,
     )

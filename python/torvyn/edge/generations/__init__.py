@@ -2,8 +2,9 @@
 
     NAME/deployment.json   how it runs and what it follows; people may edit it
     NAME/state.json        which generation is current; its rename is the only commit
+    NAME/state.copy.json   read if the state is damaged
     NAME/current           a link to the current generation, `previous` one to its fallback
-    NAME/generations/N/    `project/`, the unpacked artifact, and `generation.json`
+    NAME/generations/N/    `project/`, the unpacked artifact, its manifest and `generation.json`
     NAME/data/             stored elements and checkpoints, shared by all generations
     NAME/staging/          what is not finished; swept by the next command
 
@@ -12,6 +13,7 @@ The links follow `state.json`, for people and scripts: torvyn itself reads only 
 disk          writes that are complete or absent after a crash
 records       what is known about a generation
 state         the state and its rules, without I/O
+integrity     the files of a generation are those of its artifact
 settings      how a deployment runs and what it follows
 deployment    `Deployment`: one folder
 machine_root  the folder of all deployments of a machine

@@ -19,13 +19,22 @@ from typing import Any, Final, Unpack
 from torvyn._io.files import is_locked
 from torvyn.edge.failures import damaged, disk_failed, no_generation, unknown_generation
 from torvyn.edge.generations.disk import Disk, held_lock, hold, reported
-from torvyn.edge.generations.records import PROJECT, Facts, GenerationRecord, manifest_of
+from torvyn.edge.generations.records import (
+    PROJECT,
+    Facts,
+    GenerationRecord,
+    artifact_of,
+    manifest_of,
+)
 from torvyn.edge.generations.state import DeploymentState
 from torvyn.errors import TorvynError
 
 logger = logging.getLogger("torvyn.edge")
 
+_DAMAGED: Final = ".damaged"
 _LOCK_WAIT_S: Final = 30.0
+_UPDATE_WAIT_S: Final = 600.0
+"""How long an update waits for another one, which may fetch a large artifact."""
 
 Change = Callable[[DeploymentState, Mapping[int, GenerationRecord]], DeploymentState]
 
@@ -38,8 +47,10 @@ class Deployment:
         self.settings_file: Final = folder / "deployment.json"
         self._disk: Final = disk or Disk()
         self._state_file: Final = folder / "state.json"
+        self._state_copy: Final = folder / "state.copy.json"
         self._generations: Final = folder / "generations"
         self._staging: Final = folder / "staging"
+        self.verified: Final = folder / "verified.json"
 
     def create(self) -> None:
         """Makes the folder, or what is missing in it."""
@@ -58,17 +69,24 @@ class Deployment:
     # Reading
 
     def state(self) -> DeploymentState:
-        """The state. One that cannot be read is recovered from the links and the generations."""
+        """The state. One that cannot be read is taken from its copy, else from the links and the
+        generations."""
         try:
             return DeploymentState.from_dict(_read_json(self._state_file))
         except FileNotFoundError:
-            if not self.records():
+            if not self.records() and not self._state_copy.exists():
                 return DeploymentState()
             reason = "it is missing"
         except (OSError, KeyError, TypeError, ValueError) as error:
             reason = str(error) or type(error).__name__
-        logger.error("%s; using the links instead", damaged(self._state_file, reason).message)
-        return self._recovered()
+        message = damaged(self._state_file, reason).message
+        try:
+            state = DeploymentState.from_dict(_read_json(self._state_copy))
+        except (OSError, KeyError, TypeError, ValueError):
+            logger.error("%s; using the links instead", message)
+            return self._recovered()
+        logger.error("%s; using its copy instead", message)
+        return state
 
     def records(self) -> dict[int, GenerationRecord]:
         """The complete generations by number."""
@@ -107,16 +125,20 @@ class Deployment:
         fill: Callable[[Path], object],
         digest: str,
         source: str,
+        artifact: bytes = b"",
         **facts: Unpack[Facts],
     ) -> GenerationRecord:
         """Adds a generation. `fill` creates the folder it is given and writes the project there,
-        complete and synced to the disk. The first generation becomes current."""
+        complete and synced to the disk; `artifact` is the manifest with the digests of its files.
+        The first generation becomes current."""
         self.create()
         with self._disk.staging(self._staging) as staged:
             made = staged / "generation"
             with reported(made):
                 made.mkdir()
             fill(made / PROJECT)
+            if artifact:
+                self._disk.write(artifact_of(made), artifact)
             with self._locked():
                 number = max(self.state().next, *(n + 1 for n in self.records()), 1)
                 added = datetime.now(UTC).isoformat(timespec="seconds")
@@ -137,7 +159,8 @@ class Deployment:
     def start(self) -> GenerationRecord:
         """The generation to run now. Counts the start; a disk that cannot be written to does not
         prevent it."""
-        chosen = self.state().start(self.records())
+        before = self.state()
+        chosen = before.start(self.records())
         try:
             chosen = self.change(lambda state, records: state.start(records))
         except TorvynError as error:
@@ -146,7 +169,32 @@ class Deployment:
             logger.error("the start is not counted: %s", error.message)
         if chosen.current is None:
             raise no_generation(self.name)
+        if before.current not in (None, chosen.current) and before.current != before.trying:
+            logger.error(
+                "generation %d is not complete; generation %d is started instead",
+                before.current,
+                chosen.current,
+            )
         return self.record(chosen.current)
+
+    def set_aside(self, number: int) -> DeploymentState:
+        """Puts a damaged generation where nothing runs it, and the fallback in its place. It is
+        kept until the next one is damaged, or `collect`, so that somebody can look at it."""
+        with self._locked():
+            self._remove_damaged()
+            self._disk.move(self.path(number), self.path(number).with_suffix(_DAMAGED))
+            return self._apply(lambda state, records: state.with_existing(records))
+
+    def damaged(self) -> list[int]:
+        """The generations that were set aside."""
+        found = self._generations.glob(f"*{_DAMAGED}")
+        return sorted(int(path.stem) for path in found if path.stem.isdecimal())
+
+    def _remove_damaged(self) -> None:
+        for number in self.damaged():
+            path = self.path(number).with_suffix(_DAMAGED)
+            if not is_locked(path):
+                self._disk.remove(path, self._staging)
 
     def collect(self, keep: int = 0, *, is_of_channel: bool = False) -> list[int]:
         """Removes generations that are not needed, except the newest `keep`; returns their
@@ -159,11 +207,20 @@ class Deployment:
             removed = self.state().removable(unused, keep)
             for number in removed:
                 self._disk.remove(self.path(number), self._staging)
+            if not is_of_channel:
+                self._remove_damaged()
         return removed
 
     def hold(self, number: int) -> int:
         """A descriptor: until it is closed, `collect` leaves the generation alone."""
         return hold(self.path(number))
+
+    @contextlib.contextmanager
+    def updating(self) -> Iterator[None]:
+        """One update at a time: two would share their downloads, and each add a generation."""
+        self.create()
+        with held_lock(self.folder / "update.lock", _UPDATE_WAIT_S, f"updates `{self.name}`"):
+            yield
 
     def change(self, change: Change) -> DeploymentState:
         """Applies a rule of `DeploymentState`, alone."""
@@ -180,7 +237,12 @@ class Deployment:
         return after
 
     def _save(self, state: DeploymentState) -> None:
-        self._disk.write(self._state_file, _json(state.to_dict()))
+        data = _json(state.to_dict())
+        self._disk.write(self._state_file, data)
+        try:
+            self._disk.write(self._state_copy, data)
+        except TorvynError as error:
+            logger.warning("the copy of the state is old: %s", error.message)
 
     def _set_links(self, state: DeploymentState) -> None:
         for name, number in (("current", state.current), ("previous", state.previous)):
@@ -199,14 +261,17 @@ class Deployment:
         records = self.records()
         current, previous = (self._linked(name) for name in ("current", "previous"))
         good = frozenset(n for n in (current, previous) if n in records)
-        versions = [record.version for record in records.values() if record.version is not None]
-        version = max(versions, default=0)
+        seen: dict[str, dict[str, int]] = {}
+        for record in records.values():
+            if record.version is not None:
+                newest = max(record.version, seen.get(record.channel, {}).get("version", 0))
+                seen[record.channel] = {"version": newest}
         return DeploymentState(
             next=max(records, default=0) + 1,
             current=current if current in records else max(records, default=None),
             previous=previous if previous in records else None,
             good=good,
-            channel={"version": version} if version else {},
+            left_channels=seen,
         )
 
     def _linked(self, name: str) -> int | None:

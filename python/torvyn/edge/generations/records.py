@@ -9,12 +9,14 @@ from typing import Any, Final, TypedDict
 
 PROJECT: Final = "project"
 """The folder of the unpacked artifact inside that of a generation."""
+_ARTIFACT: Final = "artifact.json"
 
 
 class Facts(TypedDict, total=False):
     """What may be known about a new generation; see `GenerationRecord`."""
 
     version: int | None
+    channel: str
     title: str
     is_trusted: bool
 
@@ -30,6 +32,8 @@ class GenerationRecord:
     """When, in UTC."""
     version: int | None = None
     """The version of the channel that named it; None if a person added it."""
+    channel: str = ""
+    """The name of that channel."""
     title: str = ""
     """The name and the version of the project."""
     is_trusted: bool = False
@@ -48,6 +52,7 @@ class GenerationRecord:
             source=str(value["source"]),
             added=str(value["added"]),
             version=None if version is None else int(version),
+            channel=str(value.get("channel", "")),
             title=str(value["title"]),
             is_trusted=value.get("is_trusted") is True,
         )
@@ -56,3 +61,9 @@ class GenerationRecord:
 def manifest_of(folder: Path) -> Path:
     """The manifest of the generation in a folder."""
     return folder / PROJECT / "Torvyn.toml"
+
+
+def artifact_of(folder: Path) -> Path:
+    """The manifest of the artifact, with the digests of its files. Generations that were not
+    unpacked from one have none."""
+    return folder / _ARTIFACT

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 from torvyn.edge.failures import damaged
 from torvyn.edge.generations.disk import Disk
+from torvyn.edge.generations.integrity import VERIFICATIONS
 
 EXCHANGES: Final = ("auto", "process")
 COMMANDS: Final = ("run", "serve")
@@ -50,6 +51,9 @@ class DeploymentSettings:
     exchange: str = "auto"
     """`auto`: components are swapped where that is possible. `process`: the process is exchanged
     each time."""
+    verify: str = "boot"
+    """When the files of a generation are compared with their digests: once per `boot` as long as
+    they look the same, at each `start`, or never (`off`)."""
     follow: Following | None = None
     heartbeat: str | None = None
     """The URL to which reports are posted."""
@@ -81,7 +85,8 @@ class DeploymentSettings:
         known = {field.name for field in fields(self)}
         if unknown := set(value) - known:
             raise ValueError(f"it has the unknown keys {', '.join(sorted(unknown))}")
-        for key, allowed in (("exchange", EXCHANGES), ("command", COMMANDS)):
+        choices = (("exchange", EXCHANGES), ("command", COMMANDS), ("verify", VERIFICATIONS))
+        for key, allowed in choices:
             if value.get(key, allowed[0]) not in allowed:
                 raise ValueError(f"`{key}` is none of {', '.join(allowed)}")
         if follow is not None:

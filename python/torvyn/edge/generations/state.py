@@ -8,14 +8,18 @@ current. `previous` is the fallback; it is always good, and never removed.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from torvyn.edge.failures import barred, no_fallback
+from torvyn.edge.failures import barred, no_fallback, too_many_channels
 from torvyn.edge.generations.records import GenerationRecord
 
 MAX_ATTEMPTS: Final = 2
 """How often a generation on trial is started."""
+MAX_CHANNELS: Final = 64
+"""How many channels a deployment remembers. None is forgotten: the next one is refused."""
+MAX_FAILURES: Final = 256
+"""How many artifacts that were given up are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Failure:
     reason: str
     version: int = 0
     """The newest version of the channel then: a later one may try the artifact again."""
+    channel: str = ""
+    """The name of that channel: another one may try it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,8 @@ class DeploymentState:
     good: frozenset[int] = frozenset()
     failed: Mapping[str, Failure] = field(default_factory=dict)
     """By the digest of the artifact."""
-    min_version: int = 0
-    """Versions of the channel before this one are not activated any more."""
+    min_versions: Mapping[str, int] = field(default_factory=dict)
+    """By channel: earlier versions of it are not activated any more."""
     channel: Mapping[str, Any] = field(default_factory=dict)
     """What the deployment knows about its channel: see `torvyn.edge.channel.trust`."""
     left_channels: Mapping[str, Any] = field(default_factory=dict)
@@ -52,8 +58,9 @@ class DeploymentState:
     def activate(self, record: GenerationRecord) -> DeploymentState:
         """Makes a generation current, on trial unless it is known to be good."""
         number = record.number
-        if record.version is not None and record.version < self.min_version:
-            raise barred(number, record.version, self.min_version)
+        bar = self.min_versions.get(record.channel or self.channel_name, 0)
+        if record.version is not None and record.version < bar:
+            raise barred(number, record.version, bar)
         if number == self.current:
             return self
         fallback = self.current if self.current in self.good else self.previous
@@ -72,7 +79,9 @@ class DeploymentState:
 
     def give_up(self, record: GenerationRecord, reason: str, version: int = 0) -> DeploymentState:
         """The generation has failed. It is not current any more if there is a fallback."""
-        failed = {**self.failed, record.digest: Failure(reason[:500], version)}
+        failed = {**self.failed, record.digest: Failure(reason[:500], version, self.channel_name)}
+        while len(failed) > MAX_FAILURES:
+            del failed[min(failed, key=lambda digest: failed[digest].version)]
         good = self.good - {record.number}
         state = replace(self, failed=failed, good=good)
         if state.previous == record.number:
@@ -82,24 +91,30 @@ class DeploymentState:
         return state.roll_back()
 
     def mark_good(self, number: int, min_version: int = 0) -> DeploymentState:
-        """The generation has been healthy for long enough. From now on, versions before
-        `min_version` are barred: until now one of them was the only fallback."""
+        """The generation has been healthy for long enough. From now on, versions of its channel
+        before `min_version` are barred: until now one of them was the only fallback."""
         state = replace(self, good=self.good | {number})
         if self.trying == number:
             state = replace(state, trying=None, attempts=0)
-        return replace(state, min_version=max(self.min_version, min_version))
+        name = self.channel_name
+        bars = {**self.min_versions, name: max(self.min_versions.get(name, 0), min_version)}
+        return replace(state, min_versions=bars if min_version else self.min_versions)
 
     def accept(self, name: str, channel: Mapping[str, Any]) -> DeploymentState:
         """Something was accepted from the channel of that name. What is known of the one before is
         kept, so that nobody can roll back a deployment that leaves a channel and comes back."""
-        left = {**self.left_channels, self.channel.get("name", name): self.channel}
+        left = dict(self.left_channels)
+        if self.channel:
+            left[self.channel_name] = self.channel
+        if name not in left and len(left) >= MAX_CHANNELS:
+            raise too_many_channels(name, MAX_CHANNELS)
         left.pop(name, None)
         return replace(self, channel=channel, left_channels=left)
 
     def start(self, records: Mapping[int, GenerationRecord]) -> DeploymentState:
         """Counts a start of the current generation; one on trial that was started too often is
         given up instead."""
-        state = self._with_existing(records)
+        state = self.with_existing(records)
         if state.trying is None:
             return state
         if state.attempts >= MAX_ATTEMPTS and state.previous is not None:
@@ -108,7 +123,7 @@ class DeploymentState:
             return state.give_up(records[state.trying], reason, self.seen_version)
         return replace(state, attempts=state.attempts + 1)
 
-    def _with_existing(self, records: Collection[int]) -> DeploymentState:
+    def with_existing(self, records: Collection[int]) -> DeploymentState:
         """Without generations whose folder is gone: somebody has removed it by hand."""
         good = frozenset(number for number in self.good if number in records)
         state = replace(self, good=good, previous=_if_in(self.previous, records))
@@ -124,7 +139,9 @@ class DeploymentState:
     def can_try(self, digest: str, version: int) -> bool:
         """Whether an artifact has not failed, or the channel has changed since."""
         failure = self.failed.get(digest)
-        return failure is None or version > failure.version
+        if failure is None or failure.channel not in ("", self.channel_name):
+            return True
+        return version > failure.version
 
     def removable(self, numbers: Collection[int], keep: int) -> list[int]:
         """Generations that are neither current nor the fallback; the newest `keep` others stay."""
@@ -134,10 +151,15 @@ class DeploymentState:
 
     def accepted(self, name: str) -> Mapping[str, Any]:
         """What is known of the channel of that name. After damage, what is left counts for any."""
-        if self.channel.get("name", name) == name:
+        if self.channel and self.channel.get("name", name) == name:
             return self.channel
-        found: Mapping[str, Any] = self.left_channels.get(name, {})
+        found: Mapping[str, Any] = self.left_channels.get(name) or self.left_channels.get("", {})
         return found
+
+    @property
+    def channel_name(self) -> str:
+        """Of the channel that it follows; empty if none is known."""
+        return str(self.channel.get("name", ""))
 
     @property
     def seen_version(self) -> int:
@@ -151,10 +173,7 @@ class DeploymentState:
     # Storage
 
     def to_dict(self) -> dict[str, Any]:
-        failed = {
-            digest: {"reason": failure.reason, "version": failure.version}
-            for digest, failure in self.failed.items()
-        }
+        failed = {digest: asdict(failure) for digest, failure in self.failed.items()}
         return {
             "schema": 1,
             "next": self.next,
@@ -164,7 +183,7 @@ class DeploymentState:
             "attempts": self.attempts,
             "good": sorted(self.good),
             "failed": failed,
-            "min_version": self.min_version,
+            "min_versions": dict(self.min_versions),
             "channel": dict(self.channel),
             "left_channels": dict(self.left_channels),
             "exchange": dict(self.exchange),
@@ -176,7 +195,9 @@ class DeploymentState:
         if value["schema"] != 1:
             raise ValueError("it was written by another version of torvyn")
         failed = {
-            str(digest): Failure(str(each["reason"]), int(each["version"]))
+            str(digest): Failure(
+                str(each["reason"]), int(each["version"]), str(each.get("channel", ""))
+            )
             for digest, each in dict(value["failed"]).items()
         }
         return cls(
@@ -187,11 +208,19 @@ class DeploymentState:
             attempts=int(value["attempts"]),
             good=frozenset(int(number) for number in value["good"]),
             failed=failed,
-            min_version=int(value["min_version"]),
+            min_versions=_bars(value),
             channel=dict(value["channel"]),
             left_channels=dict(value.get("left_channels", {})),
             exchange=dict(value.get("exchange", {})),
         )
+
+
+def _bars(value: Mapping[str, Any]) -> dict[str, int]:
+    """Before a deployment knew several channels, it had one bar: `min_version`."""
+    if "min_versions" not in value:
+        name = dict(value["channel"]).get("name", "")
+        return {str(name): int(value["min_version"])}
+    return {str(name): int(bar) for name, bar in dict(value["min_versions"]).items()}
 
 
 def _number(value: Any) -> int | None:

@@ -16,8 +16,10 @@ from typing import Final
 
 from torvyn._io.supervision import notify
 from torvyn.concurrency.signals import SignalWaiter
+from torvyn.edge.failures import damaged
 from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.generations.disk import held_lock, is_writable
+from torvyn.edge.generations.integrity import Integrity
 from torvyn.edge.running.exchange_report import ExchangeReport, Way
 from torvyn.edge.running.generation_process import GenerationProcess
 from torvyn.edge.running.process_swap import ProcessSwap
@@ -49,6 +51,7 @@ class DeploymentRun:
         self._deployment: Final = deployment
         self._records: Final = RunRecords(deployment)
         self._options: Final = options
+        self._integrity: Final = Integrity(deployment.verified, options.verify)
         self._process: GenerationProcess | None = None
         self._trial: Trial | None = None
         self._before: Statuses = ()
@@ -122,16 +125,45 @@ class DeploymentRun:
         if self._options.is_lasting and not self._deployment.records():
             self._delay_s = _TICK_S
             return
-        record = self._deployment.start()
+        record = self._started()
+        if record is None:
+            self._delay_s = _TICK_S
+            return
         process = self._processes.prepare(record)
         if self._processes.wait(process, "is_prepared", self._options.prepare_s):
             self._begin(process)
         else:
             self._fail(process, "it could not be prepared")
 
+    def _started(self) -> GenerationRecord | None:
+        """The generation to run, whose files are those of its artifact; None if none is left, and
+        an update may bring one."""
+        problem = None
+        while problem is None or self._deployment.records():
+            record = self._deployment.start()
+            problem = self._damage(record)
+            if problem is None:
+                return record
+        if not self._options.is_lasting:
+            raise damaged(self._deployment.path(record.number), problem)
+        return None
+
+    def _damage(self, record: GenerationRecord) -> str | None:
+        """What is wrong with the files of a generation, which is then set aside."""
+        folder = self._deployment.path(record.number)
+        problem = self._integrity.damage(record, folder, lambda: self._pause(0.0))
+        if problem is not None:
+            self.last_problem = f"generation {record.number} is damaged: {problem}"
+            logger.error("%s; it is not started", self.last_problem)
+            self._deployment.set_aside(record.number)
+            self.on_change()
+        return problem
+
     def _exchange(self, old: GenerationProcess, record: GenerationRecord) -> None:
         """Prepares the new generation while the old one runs. Then the old process takes it over,
         or gives way to the new one."""
+        if self._damage(record) is not None:
+            return
         new: GenerationProcess | None = None
         # What has run in that process can be loaded.
         if record.number not in old.generations and (new := self._prepared(record)) is None:

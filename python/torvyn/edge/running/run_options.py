@@ -19,6 +19,8 @@ class RunOptions:
     exchange: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
     """Asks a process to bring its flows to another generation; returns its answer, or raises
     `OSError` or `ValueError`. None: the process is always exchanged."""
+    verify: str = "boot"
+    """When the files of a generation are compared with their digests: see `Integrity`."""
     health_s: float = 60.0
     stall_s: float = 60.0
     prepare_s: float = 300.0

@@ -65,5 +65,7 @@ class RunRecords:
 def _bar(state: DeploymentState, record: GenerationRecord) -> int:
     """The `min_version` of the channel, once a version that it allows is good."""
     bar = state.channel.get("min_version", 0)
+    if record.channel not in ("", state.channel_name):
+        return 0
     is_allowed = isinstance(bar, int) and record.version is not None and record.version >= bar
     return bar if is_allowed else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -75,19 +75,33 @@ class Updater:
 
     def look(self, progress: Progress = lambda count: None) -> UpdateResult:
         """Fetches the channel, and makes its artifact current if that is new. Raises a
-        `TorvynError` if something is refused or cannot be reached; then nothing has changed."""
-        with reported(self._deployment.folder):
+        `TorvynError` if something is refused or cannot be reached; then nothing has changed. Waits
+        while another process updates the deployment."""
+        with reported(self._deployment.folder), self._deployment.updating():
             return self._look(progress)
 
     def _look(self, progress: Progress) -> UpdateResult:
-        document, trust = accept(self._source.publication(), self.trust(), self._clock())
-        state = self._deployment.change(
-            lambda state, records: state.accept(trust.channel, trust.to_dict())
-        )
+        document, state = self._accepted(self._source.publication(), self._clock())
         entry = document.artifact(self._follow.artifact)
         return self._without_update(document, entry, state) or self._update(
             document, entry, progress
         )
+
+    def _accepted(self, data: bytes, clock_s: float) -> tuple[ChannelDocument, DeploymentState]:
+        """The verified document, and the state that knows it. Nobody changes the state in between:
+        a person may have replaced the keys while the publication was fetched."""
+        documents = []
+
+        def change(
+            state: DeploymentState, records: Mapping[int, GenerationRecord]
+        ) -> DeploymentState:
+            before = _trust(state, self._follow, self._deployment.settings_file)
+            document, trust = accept(data, before, clock_s)
+            documents.append(document)
+            return state.accept(trust.channel, trust.to_dict())
+
+        state = self._deployment.change(change)
+        return documents[-1], state
 
     def _without_update(
         self, document: ChannelDocument, entry: ArtifactEntry, state: DeploymentState
@@ -126,15 +140,18 @@ class Updater:
     ) -> GenerationRecord:
         """The artifact as a generation; one that an interrupted update has added is used."""
         deployment, version = self._deployment, document.version
+        named = (entry.digest, version, document.channel)
         for record in deployment.records().values():
-            if (record.digest, record.version) == (entry.digest, version):
+            if (record.digest, record.version, record.channel) == named:
                 return record
         folder = deployment.folder / "downloads"
         earlier = [deployment.project(number) for number in reversed(deployment.records())]
         layout, descriptor = download(self._source, entry, folder, earlier, progress)
         source = f"{self._follow.source} version {version}"
         # The keys that this machine trusts have signed the digest.
-        record = add_from_layout(deployment, layout, descriptor, source, version, is_trusted=True)
+        record = add_from_layout(
+            deployment, layout, descriptor, source, version, document.channel, is_trusted=True
+        )
         discard(folder)
         return record
 
