@@ -16,7 +16,7 @@ from torvyn.reactor.carriers.nats.entries import flow_bucket
 from torvyn.reactor.carriers.nats.entries.segment_entry import SavedSegments
 
 
-class Crash(Exception):  # noqa: N818
+class Crash(Exception):
     """The process ends here."""
 
 
