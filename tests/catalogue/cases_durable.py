@@ -56,7 +56,9 @@ def fail(path: Path, error: Exception) -> None:
 def change_shape(folder: Path) -> None:
     with DurableStore.open(folder / "main" / "flow.db", {}) as store:
         shape = '{"gone": "window"}'
-        store.commit(Transaction(checkpoint=Checkpoint("source", shape, {"gone": b"j1"})))
+        store.commit(
+            Transaction(checkpoint=Checkpoint.whole("source", shape, {("gone", "#0"): b"j1"}))
+        )
     flow = torvyn.Flow(torvyn.source(["x"]), torvyn.sink(print), checkpoint_s=1)
     torvyn.Flow.from_plan(replace(flow.plan, state_dir=str(folder))).run()
 

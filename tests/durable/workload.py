@@ -37,7 +37,7 @@ def transactions(store: DurableStore, seed: int) -> Iterator[Transaction]:
         if waiting > 0 and dice.random() < 0.6:
             step = dice.randint(1, waiting)
             acknowledged = {LOG: store.acknowledged(LOG) + step}
-        state = Checkpoint("segment", "{}", {"node": str(first).encode() * 50})
+        state = Checkpoint.whole("segment", "{}", {("node", "#0"): str(first).encode() * 50})
         yield Transaction(appends, acknowledged, {}, state if dice.random() < 0.3 else None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import pytest
 from entry_faults import FaultyEntries
 
 from nats_server import NatsServer
+from torvyn.durable import Checkpoint
+from torvyn.durable.state_log import decode_change
 from torvyn.errors import FlowError
 from torvyn.jetstream import BrokerUnavailable, Message
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
@@ -40,14 +43,26 @@ class Bucket:
         return entry
 
     def save(self, entry: SegmentEntry, state: bytes) -> None:
-        self.broker.call(entry.save(replace(entry.saved, states={"a": state})))
+        self.broker.call(entry.save(with_state(entry.saved, state)))
 
     def stored(self) -> bytes:
-        saved = self.broker.call(self.entry().take_over())
-        return saved.states["a"]
+        entry = self.entry()
+        self.broker.call(entry.take_over())
+        return state_of(entry)
 
     def parts(self) -> int:
-        return len(self.broker.call(self.entries.keys("a.0.part.>")))
+        """What there is beside the entry."""
+        names = ("a.0.part.>", "a.0.state.>")
+        return sum(len(self.broker.call(self.entries.keys(name))) for name in names)
+
+
+def with_state(saved: Saved, state: bytes) -> Saved:
+    return saved.with_change(Checkpoint.whole("a", "{}", {("a", "#0"): state}))
+
+
+def state_of(entry: SegmentEntry) -> bytes:
+    assert entry.state is not None
+    return entry.state.parts["a", "#0"]
 
 
 @pytest.fixture
@@ -62,10 +77,11 @@ def test_a_segment_is_saved_whatever_its_size(bucket: Bucket, size: int) -> None
     state, outbox = os.urandom(size), [Message("s", b"body", {"Nats-Msg-Id": "x"})]
     first = bucket.owned()
     for _ in range(3):
-        saved = replace(first.saved, states={"a": state}, outbox=outbox)
+        saved = replace(with_state(first.saved, state), outbox=outbox)
         bucket.broker.call(first.save(saved))
-    found = bucket.broker.call(bucket.entry().take_over())
-    assert (found.states, found.outbox) == ({"a": state}, outbox)
+    entry = bucket.entry()
+    found = bucket.broker.call(entry.take_over())
+    assert (state_of(entry), found.outbox) == (state, outbox)
 
 
 def test_only_the_last_owner_of_a_segment_can_save_it(bucket: Bucket) -> None:
@@ -145,7 +161,7 @@ def test_of_many_owners_at_once_one_is_left_and_the_entry_is_whole(bucket: Bucke
     for each in contenders:
         try:
             bucket.broker.call(each.check())
-            outcomes.append(each.saved.states["a"])
+            outcomes.append(state_of(each))
         except FlowError:
             pass
     assert outcomes == [state]
@@ -157,10 +173,22 @@ def test_a_damaged_entry_is_named_and_can_be_discarded(bucket: Bucket) -> None:
     bucket.broker.call(bucket.entries.delete_before("a.0.part.>", 1_000_000))
     with pytest.raises(FlowError, match=r"parts of what `a.0` has saved are missing"):
         bucket.stored()
-    fresh = bucket.broker.call(bucket.entry().take_over(is_fresh=True))
-    assert (fresh.states, fresh.generation) == ({}, 1)
+    entry = bucket.entry()
+    fresh = bucket.broker.call(entry.take_over(is_fresh=True))
+    assert (entry.state, fresh.tail, fresh.generation) == (None, (), 1)
 
 
 def test_an_entry_comes_back_as_it_was() -> None:
-    saved = replace(Saved.new(), states={"a": b"\n{}", "b": b""}, inputs={"e": {"position": 3}})
-    assert Saved.decode(saved.encode()) == replace(saved, outbox=[])
+    saved = replace(Saved.new(), inputs={"e": {"position": 3}})
+    saved = with_state(saved, b"\n{}")
+    assert Saved.decode(saved.encode()) == replace(saved, tail=[*saved.tail], outbox=[], ranges=[])
+
+
+def test_an_entry_of_an_earlier_version_is_read() -> None:
+    """It has the states of all nodes as a whole."""
+    head = {"v": 1, "series": "c1", "run": "r", "shape": "{}", "states": {"a": 3, "b": 0}}
+    rest = {"outbox": [["s", "id", 4]], "inputs": {}, "next": {}, "sent": {}}
+    saved = Saved.decode(json.dumps({**head, **rest}).encode() + b"\nx\nybody")
+    [(number, change)] = saved.tail
+    assert dict(decode_change(change)) == {("a", "#0"): b"x\ny", ("b", "#0"): b""}
+    assert (saved.first, saved.number, number, saved.outbox[0].body) == (1, 1, 1, b"body")

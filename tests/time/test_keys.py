@@ -166,7 +166,7 @@ def test_a_snapshot_holds_all_keys():
     assert counts == {"a": 2, "b": 2}
 
 
-def test_a_second_snapshot_asks_only_the_keys_that_were_used():
+def test_a_checkpoint_asks_only_the_keys_that_were_used_since_the_one_before():
     asked = []
 
     class Asked(Counter):
@@ -178,10 +178,38 @@ def test_a_second_snapshot_asks_only_the_keys_that_were_used():
     keyed.init("", None)
     for sensor in ("a", "b", "c"):
         keyed.call(torvyn.Element(reading(sensor)))
-    before = keyed.snapshot()
+    before = keyed.changed_states(is_all=True)
     keyed.call(torvyn.Element(reading("b")))
-    assert keyed.snapshot() != before
+    after = keyed.changed_states(is_all=False)
+    assert after.keys() == {"b"}
+    assert after["b"] != before["b"]
     assert asked == ["a", "b", "c", "b"]
+    assert keyed.changed_states(is_all=False) == {}
+
+
+def test_a_key_that_has_ended_is_told_once():
+    keyed = KeyedComponents(Counter, "sensor", 2, 2**20)
+    keyed.init("", None)
+    for sensor in ("a", "b"):
+        keyed.call(torvyn.Element(reading(sensor)))
+    keyed.changed_states(is_all=True)
+    keyed.call(torvyn.Element(reading("c")))
+    after = keyed.changed_states(is_all=False)
+    assert (after["a"], after.keys()) == (None, {"a", "c"})
+
+
+def test_restored_keys_are_evicted_in_the_order_of_their_last_use():
+    keyed = KeyedComponents(Counter, "sensor", 3, 2**20)
+    keyed.init("", None)
+    for sensor in ("a", "b", "c", "a"):
+        keyed.call(torvyn.Element(reading(sensor)))
+    states = keyed.changed_states(is_all=True)
+    again = KeyedComponents(Counter, "sensor", 3, 2**20)
+    again.init("", None)
+    again.restore_states((key, states[key]) for key in ("c", "b", "a"))
+    assert again.changed_states(is_all=False) == {}
+    again.call(torvyn.Element(reading("d")))
+    assert again.changed_states(is_all=False)["b"] is None
 
 
 def test_states_may_be_bytes():

@@ -14,18 +14,19 @@ admission    what a transaction changes, and what the limits make of it
 catalog      the logs that a database has
 log_state    the account of one log: positions, holes, counts
 log_rows     the rows of one log: append, settle, drop, read, quarantine
-checkpoints  the saved states of segments
+state_log    the states of a segment as a log of changes
+checkpoints  that log in the database
 inspection   looks into a store without changing it
 clock        ages by the wall clock and by the time since boot
 disk         the files, and what can go wrong with them
 """
 
+from torvyn.durable.checkpoints import StateGoneError
 from torvyn.durable.failures import StoreUnavailable
 from torvyn.durable.inspection import StoreReport, inspect_store
 from torvyn.durable.records import (
     MIN_LOG_BYTES,
     Append,
-    Checkpoint,
     ClockStep,
     LogOptions,
     LogStatistics,
@@ -34,6 +35,7 @@ from torvyn.durable.records import (
     StoreState,
     Transaction,
 )
+from torvyn.durable.state_log import Checkpoint, SavedState, StateLog
 from torvyn.durable.store import DurableStore
 
 __all__ = [
@@ -46,6 +48,9 @@ __all__ = [
     "LogStatistics",
     "LostRange",
     "Row",
+    "SavedState",
+    "StateGoneError",
+    "StateLog",
     "StoreReport",
     "StoreState",
     "StoreUnavailable",

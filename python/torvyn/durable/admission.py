@@ -37,6 +37,7 @@ class Admission:
         if size > limit:
             raise row_too_large(transaction.appends[0].log, size, limit)
         cost = wal_cost(sum(row_cost(len(new.body)) for new in transaction.appends))
+        cost += checkpoints.wal_bytes(transaction.checkpoint)
         settled = {*transaction.acknowledged, *transaction.settled_ranges}
         deleted = sum(states[name].rows for name in settled)
         return cost + min(deleted, self._file.budget.max_deleted_rows) * FRAME_BYTES

@@ -1,53 +1,150 @@
-"""The saved states of segments: one record per node, and one with the shape under no name."""
+"""The saved states of segments: a log of changes each, and a record with its ends under no name.
+
+Earlier versions had one record per node and the shape under no name. They are read, and replaced
+by the first change.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.durable.disk.budget import FRAME_BYTES, row_cost
 from torvyn.durable.disk.database import crc
-from torvyn.durable.records import Checkpoint
+from torvyn.durable.state_log import Checkpoint, SavedState, chunk_parts, replay
 
 if TYPE_CHECKING:
     from torvyn._native import Database
 
 logger = logging.getLogger("torvyn.durable")
 
-_SHAPE = ""
+_HEAD: Final = ""
+_MAX_DELETED: Final = 256
+"""Changes that are not needed any more, per commit."""
+_PAGE_BYTES: Final = 1024 * 1024
+_QUICK_BYTES: Final = 64 * 1024
+
+
+class StateGoneError(Exception):
+    """What a change continues is not stored any more. Nothing of the transaction is stored."""
 
 
 def save(connection: Database, checkpoint: Checkpoint) -> None:
-    """Replaces the segment's checkpoint."""
-    segment = checkpoint.segment
-    states = {**checkpoint.states, _SHAPE: checkpoint.shape.encode()}
+    """Appends a change, or replaces the last one if it has its number."""
+    segment, number, first = checkpoint.segment, checkpoint.number, checkpoint.first
+    if checkpoint.is_whole:
+        connection.execute("DELETE FROM checkpoints WHERE segment = ?", (segment,))
+    elif (head := _head(connection, segment)) is None or not _continues(head, checkpoint):
+        raise StateGoneError(segment)
+    else:
+        _delete_before(connection, segment, first)
+    state = json.dumps([first, number, checkpoint.shape], separators=(",", ":")).encode()
+    for node, value in ((_name(number), checkpoint.body), (_HEAD, state)):
+        record = (value, crc(segment, node, "", body=value), segment, node)
+        connection.execute(
+            "INSERT INTO checkpoints(state, crc, segment, node) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET state = excluded.state, crc = excluded.crc",
+            record,
+            is_quick=len(value) < _QUICK_BYTES,
+        )
+
+
+def wal_bytes(checkpoint: Checkpoint | None) -> int:
+    """What saving it adds to the WAL, about."""
+    if checkpoint is None or not checkpoint.is_new:
+        return 0
+    return row_cost(len(checkpoint.body)) // (FRAME_BYTES - 24) * FRAME_BYTES + 8 * FRAME_BYTES
+
+
+def _continues(head: list[Any], checkpoint: Checkpoint) -> bool:
+    first, last, _ = head
+    return bool(first <= checkpoint.first and checkpoint.number - 1 <= last <= checkpoint.number)
+
+
+def _delete_before(connection: Database, segment: str, first: int) -> None:
+    # What is left over is not read, and deleted by the next commits.
     connection.execute(
-        "DELETE FROM checkpoints WHERE segment = ? AND node NOT IN "
-        f"({','.join('?' * len(states))})",
-        (segment, *states),
+        "DELETE FROM checkpoints WHERE rowid IN (SELECT rowid FROM checkpoints"
+        " WHERE segment = ? AND node > ? AND node < ? LIMIT ?)",
+        (segment, _HEAD, _name(first), _MAX_DELETED),
+        is_quick=True,
     )
-    nodes = ",".join(sorted(states))
-    for node, state in states.items():
-        # The shape's CRC covers the names, so that a missing state is noticed.
-        names = nodes if node == _SHAPE else ""
-        record = (segment, node, state, crc(segment, node, names, body=state))
-        connection.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", record)
 
 
-def load(connection: Database, segment: str) -> Checkpoint | None:
-    """The segment's checkpoint; None if there is none, or if it is damaged, which is logged."""
+def _name(number: int) -> str:
+    return f"{number:016}"
+
+
+def _head(connection: Database, segment: str) -> list[Any] | None:
+    """The first change that is needed, the last one, and the shape."""
+    query = "SELECT state, crc FROM checkpoints WHERE segment = ? AND node = ?"
+    for state, stored in connection.execute(query, (segment, _HEAD)):
+        if state.startswith(b"[") and crc(segment, _HEAD, "", body=state) == stored:
+            head: list[Any] = json.loads(state)
+            return head
+    return None
+
+
+def load(connection: Database, segment: str) -> SavedState | None:
+    """The segment's state; None if there is none, or if it is damaged, which is logged."""
+    if (head := _head(connection, segment)) is not None:
+        first, last, shape = head
+        changes = _changes(connection, segment, first, last)
+        try:
+            return replay(segment, shape, changes)
+        except ValueError:
+            _note_damage(segment)
+            return None
+    return _load_whole(connection, segment)
+
+
+def _changes(
+    connection: Database, segment: str, first: int, last: int
+) -> Iterator[tuple[int, bytes]]:
+    """Raises `ValueError` if one is missing or damaged."""
+    query = (
+        "SELECT node, state, crc FROM checkpoints WHERE segment = ? AND node >= ? AND node <= ?"
+        " ORDER BY node"
+    )
+    number, is_last = first, False
+    while not is_last:
+        rows, is_last = connection.page(query, (segment, _name(number), _name(last)), _PAGE_BYTES)
+        for node, state, stored in rows:
+            if node != _name(number) or crc(segment, node, "", body=state) != stored:
+                raise ValueError(node)
+            yield number, state
+            number += 1
+    if number != last + 1:
+        raise ValueError(_name(number))
+
+
+def _load_whole(connection: Database, segment: str) -> SavedState | None:
+    """What an earlier version has saved."""
     query = "SELECT node, state, crc FROM checkpoints WHERE segment = ?"
     records = connection.execute(query, (segment,))
     if not records:
         return None
     nodes = ",".join(sorted(str(node) for node, _, _ in records))
     for node, state, stored in records:
-        names = nodes if node == _SHAPE else ""
+        # The shape's CRC covers the names, so that a missing state is noticed.
+        names = nodes if node == _HEAD else ""
         if not isinstance(state, bytes) or crc(segment, node, names, body=state) != stored:
-            logger.error("the checkpoint of segment `%s` is damaged and not used", segment)
+            _note_damage(segment)
             return None
     states = {node: state for node, state, _ in records}
-    shape = states.pop(_SHAPE, None)
-    return None if shape is None else Checkpoint(segment, shape.decode(), states)
+    shape = states.pop(_HEAD, None)
+    if shape is None:
+        return None
+    chunks = {node: chunk_parts(state) for node, state in states.items()}
+    parts = {(node, part): value for node, own in chunks.items() for part, value in own.items()}
+    saved_at = dict.fromkeys(parts, 1)
+    return SavedState(segment, shape.decode(), 1, 1, parts, saved_at, is_log=False)
+
+
+def _note_damage(segment: str) -> None:
+    logger.error("the checkpoint of segment `%s` is damaged and not used", segment)
 
 
 def segments(connection: Database) -> list[str]:
@@ -55,5 +152,12 @@ def segments(connection: Database) -> list[str]:
     return [segment for (segment,) in connection.execute(query)]
 
 
-def discard(connection: Database) -> None:
-    connection.execute("DELETE FROM checkpoints")
+def discard(connection: Database, segment: str) -> None:
+    connection.execute("DELETE FROM checkpoints WHERE segment = ?", (segment,))
+
+
+def discard_damaged(connection: Database) -> None:
+    """Removes what cannot be used, so that the next change finds that it is gone."""
+    for segment in segments(connection):
+        if load(connection, segment) is None:
+            discard(connection, segment)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from torvyn.durable.state_log import Checkpoint
+
 MIN_LOG_BYTES: Final = 1024 * 1024
 """The smallest `max_bytes`: below it, SQLite's own files leave no room for data."""
 
@@ -43,15 +45,6 @@ class Append:
     count: int
     body: bytes
     newest_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """The states of a segment's nodes. `shape` describes the segment they fit, as JSON."""
-
-    segment: str
-    shape: str
-    states: Mapping[str, bytes]
 
 
 @dataclass(slots=True)

@@ -22,7 +22,6 @@ from torvyn.durable.disk.store_file import lock_store
 from torvyn.durable.failures import StoreUnavailable, unavailable
 from torvyn.durable.log_state import LogState
 from torvyn.durable.records import (
-    Checkpoint,
     ClockStep,
     LogOptions,
     LogStatistics,
@@ -32,6 +31,7 @@ from torvyn.durable.records import (
     Transaction,
 )
 from torvyn.durable.session import SMALL_WAL_BYTES, Session
+from torvyn.durable.state_log import Checkpoint, SavedState
 
 if TYPE_CHECKING:
     from torvyn._native import Database
@@ -109,7 +109,8 @@ class DurableStore:
 
         Raises `StoreUnavailable`, and then nothing of it is stored: `full` and `io` if the disk
         fails, `limit` if a log with `block` or `error` has no room for its appends. To make room,
-        commit acknowledgements alone.
+        commit acknowledgements alone. Raises `StateGoneError` if the checkpoint continues what is
+        not stored any more: it must be whole.
         """
         with self._lock:
             return self._session.attempt(lambda _: self._commit(transaction))
@@ -213,8 +214,8 @@ class DurableStore:
         with self._lock:
             self._session.attempt(forget)
 
-    def checkpoint(self, segment: str) -> Checkpoint | None:
-        """The segment's last checkpoint; None if there is none or it is damaged."""
+    def checkpoint(self, segment: str) -> SavedState | None:
+        """What is saved of a segment; None if there is nothing, or if it is damaged."""
         with self._lock:
             return self._session.attempt(lambda connection: checkpoints.load(connection, segment))
 
@@ -223,18 +224,19 @@ class DurableStore:
         with self._lock:
             return self._session.attempt(checkpoints.segments)
 
-    def replace_checkpoints(self, new: Iterable[Checkpoint]) -> None:
-        """These are all checkpoints from now on: the flow is cut into other segments."""
+    def replace_checkpoints(self, old: Iterable[str], new: Iterable[Checkpoint]) -> None:
+        """Puts whole checkpoints in the place of those of some segments: the flow is cut into other
+        segments."""
+        old, new = list(old), list(new)
 
         def replace(_: Database) -> None:
-            sizes = [len(state) for each in new for state in each.states.values()]
-            wal_bytes = SMALL_WAL_BYTES + sum(map(row_cost, sizes))
+            wal_bytes = SMALL_WAL_BYTES + sum(map(checkpoints.wal_bytes, new))
             with self._session.transaction(wal_bytes) as (connection, _states):
-                checkpoints.discard(connection)
+                for segment in old:
+                    checkpoints.discard(connection, segment)
                 for each in new:
                     checkpoints.save(connection, each)
 
-        new = list(new)
         with self._lock:
             self._session.attempt(replace)
 
@@ -256,7 +258,8 @@ class DurableStore:
         def empty(_: Database) -> list[LostRange]:
             wal_bytes = self._file.budget.wal_bytes
             with self._session.transaction(wal_bytes) as (connection, states):
-                checkpoints.discard(connection)
+                for segment in checkpoints.segments(connection):
+                    checkpoints.discard(connection, segment)
                 lost = log_rows.discard(connection, states.values(), self._clock.now_ns())
             self._file.shrink()
             return lost

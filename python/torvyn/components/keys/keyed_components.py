@@ -28,15 +28,15 @@ KEY_BYTES: Final = 1024
 class _Slot:
     """The component of one key."""
 
-    __slots__ = ("component", "due_ns", "held_bytes", "method", "saved")
+    __slots__ = ("component", "due_ns", "held_bytes", "method", "used_at")
 
     def __init__(self, component: Component, method: Callable[..., Any]) -> None:
         self.component = component
         self.method = method
         self.held_bytes = 0
         self.due_ns: int | None = None
-        self.saved: str | None = None
-        """Its state as JSON, if it was not called since."""
+        self.used_at = 0
+        """The number of the call in which it was used last, over all keys."""
 
 
 class KeyedComponents:
@@ -60,6 +60,10 @@ class KeyedComponents:
         self._held_bytes = 0
         self._taken = 0
         """How many elements the components of all keys have taken."""
+        self._calls = 0
+        """The number of the last call, over all runs."""
+        self._changed: dict[str, None] | None = None
+        """The keys whose states may differ from those that were told last; None if none were."""
         self._held: OldestElements | None = None
         """None until somebody asks for it."""
         self.counts: dict[str, int] = {}
@@ -96,7 +100,8 @@ class KeyedComponents:
         self._slots.clear()
         self._timers.clear()
         self._held_bytes = 0
-        self._taken = 0
+        self._taken = self._calls = 0
+        self._changed = None
         self._held = None
         self.counts.clear()
         self.counts.update(keys=0, evicted=0)
@@ -151,7 +156,10 @@ class KeyedComponents:
             self._slots.move_to_end(key)
         if self._has_inputs:
             slot.component.input = self.input  # type: ignore[attr-defined]
-        slot.saved = None
+        self._calls += 1
+        slot.used_at = self._calls
+        if self._changed is not None:
+            self._changed[key] = None
         result = slot.method(element)
         if self._reports_bytes and slot.component.held_bytes != slot.held_bytes:  # type: ignore[attr-defined]
             self._measure(slot)
@@ -182,6 +190,8 @@ class KeyedComponents:
     def _close(self, key: str, slot: _Slot) -> Iterator[Any]:
         self._held_bytes -= slot.held_bytes + KEY_BYTES + len(key)
         self.counts["keys"] -= 1
+        if self._changed is not None:
+            self._changed[key] = None
         slot.due_ns = None
         if self._held is not None:
             self._held.forget(key)
@@ -237,7 +247,8 @@ class KeyedComponents:
             self._slots[key].due_ns = None
         for key in ready:
             slot = self._slots[key]
-            slot.saved = None
+            if self._changed is not None:
+                self._changed[key] = None
             yield from _items(slot.component.on_timer())  # type: ignore[attr-defined]
             if self._held is not None:
                 self._held.note(key, slot.component, None)
@@ -257,22 +268,58 @@ class KeyedComponents:
     # State
 
     def snapshot(self) -> bytes:
-        """The states of all keys, in the order of their last use. Only keys that were used since
-        the last snapshot are asked again."""
-        for key, slot in self._slots.items():
-            if slot.saved is None:
-                state = slot.component.snapshot()  # type: ignore[attr-defined]
-                slot.saved = json.dumps((key, _encoded(state)), separators=(",", ":"))
-        return f"[{','.join(str(slot.saved) for slot in self._slots.values())}]".encode()
+        """The states of all keys, in the order of their last use."""
+        states = [
+            (key, _encoded(slot.component.snapshot()))  # type: ignore[attr-defined]
+            for key, slot in self._slots.items()
+        ]
+        return json.dumps(states, separators=(",", ":")).encode()
 
     def restore(self, state: bytes) -> None:
         for key, own in json.loads(state):
-            slot = self._open(key)
-            slot.component.restore(_decoded(own))  # type: ignore[attr-defined]
-            if self._reports_bytes:
-                self._measure(slot)
-            if self._has_timer:
-                self._set_timer(key, slot)
+            self._restore_key(key, own)
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether the keys that have changed are known."""
+        return self._changed is not None
+
+    def changed_states(self, *, is_all: bool) -> dict[str, bytes | None]:
+        """The states of the keys that were used since the last call, or of all keys; None for those
+        that have ended."""
+        slots = self._slots
+        names = slots if is_all or self._changed is None else self._changed
+        states = {key: self.key_state(key) if key in slots else None for key in names}
+        self._changed = {}
+        return states
+
+    def key_state(self, key: str) -> bytes:
+        slot = self._slots[key]
+        state = _encoded(slot.component.snapshot())  # type: ignore[attr-defined]
+        return json.dumps((slot.used_at, state), separators=(",", ":")).encode()
+
+    def restore_states(self, states: Iterable[tuple[str, bytes]]) -> None:
+        """Takes back what `changed_states` and `key_state` have told."""
+        found = [(*json.loads(state), key) for key, state in states]
+        found.sort(key=_used_at)
+        for used_at, own, key in found:
+            self._restore_key(key, own).used_at = self._calls = used_at
+        self._changed = {}
+
+    def _restore_key(self, key: str, own: Any) -> _Slot:
+        slot = self._open(key)
+        self._calls += 1
+        slot.used_at = self._calls
+        slot.component.restore(_decoded(own))  # type: ignore[attr-defined]
+        if self._reports_bytes:
+            self._measure(slot)
+        if self._has_timer:
+            self._set_timer(key, slot)
+        return slot
+
+
+def _used_at(state: tuple[int, Any, str]) -> int:
+    return state[0]
 
 
 def _items(result: Any) -> Iterable[Any]:

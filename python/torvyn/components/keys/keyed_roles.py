@@ -10,7 +10,7 @@ from torvyn.contract import Aggregator, Component, Processor
 from torvyn.contract.inspection import has_attribute
 
 
-class _Keyed(Component):
+class Keyed(Component):
     """What the two roles share: each call goes to the component of a key."""
 
     def __init__(self, keyed: KeyedComponents, has_timer: bool, has_state: bool) -> None:
@@ -28,6 +28,13 @@ class _Keyed(Component):
         if has_state:
             self.snapshot = keyed.snapshot
             self.restore = keyed.restore
+            self.changed_states = keyed.changed_states
+            self.key_state = keyed.key_state
+            self.restore_states = keyed.restore_states
+
+    @property
+    def tells_changes(self) -> bool:
+        return self._keyed.tells_changes
 
     @property
     def _node(self) -> Any:
@@ -58,9 +65,9 @@ class _Keyed(Component):
         self._keyed.teardown()
 
 
-class KeyedProcessor(_Keyed, Processor):
+class KeyedProcessor(Keyed, Processor):
     """A processor per key."""
 
 
-class KeyedAggregator(_Keyed, Aggregator):
+class KeyedAggregator(Keyed, Aggregator):
     """An aggregator per key."""

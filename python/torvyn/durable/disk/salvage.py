@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn import _native
 from torvyn._io.files import sync_folder
+from torvyn.durable import checkpoints
 from torvyn.durable.disk.budget import PAGE_BYTES
 from torvyn.durable.disk.database import (
     SEQUENCE_BITS,
@@ -49,12 +50,10 @@ def salvage(path: Path, mark: Mark | None) -> None:
     unfinished = _unfinished(path)
     unfinished.touch()
     aside = _next_name(path)
-    if path.is_dir():
-        os.rename(path, aside)
-    else:
-        for suffix in ("", "-wal"):
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(path.with_name(path.name + suffix), Path(f"{aside}{suffix}"))
+    for suffix in ("", "-wal"):
+        # A WAL that stayed would be taken for that of the new database.
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(path.with_name(path.name + suffix), Path(f"{aside}{suffix}"))
     sync_folder(path.parent)
     logger.error("`%s` is damaged; it is kept as `%s`", path, aside.name)
     finish_salvage(path, mark)
@@ -100,7 +99,7 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-        wal_path(path).unlink(missing_ok=True)
+    wal_path(path).unlink(missing_ok=True)
 
 
 def _copy(damaged: Path, target: Path, mark: Mark | None) -> int:
@@ -162,6 +161,7 @@ class _Copier:
         self._copy_records("store", "name", lambda r: crc(*r[:-1]) == r[-1])
         self._copy_records("holes", "position", lambda r: crc(*r[:-1]) == r[-1])
         self._copy_records("checkpoints", "rowid", lambda r: True)
+        checkpoints.discard_damaged(self._new)
         self._copy_logs(ends)
         return copied
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from torvyn._io.backoff import Backoff
 from torvyn._native import Bell, NativeFlow
 from torvyn.components.restart import keep_running
-from torvyn.durable import Checkpoint, StoreUnavailable
+from torvyn.durable import Checkpoint, StateGoneError, StoreUnavailable
 from torvyn.errors import FlowError
 from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.committer import (
@@ -70,7 +70,6 @@ class CarrierThread:
         self._cuts: dict[int, Cut] = {}
         self._requested: set[int] = set()
         self._last_cut_s: dict[int, float] = {}
-        self._last_states: dict[int, Checkpoint] = {}
         self._outage = Outage(wired.plan.name)
         self.exchange: SegmentExchange | None = None
         """The exchange of segments that is under way."""
@@ -222,9 +221,17 @@ class CarrierThread:
                 continue
             self._last_cut_s[segment] = time.monotonic()
             checkpoint = self._checkpoints.take(segment, ())
-            if checkpoint != self._last_states.get(segment):
-                self._committer.commit_batches((), checkpoint)
-                self._last_states[segment] = checkpoint
+            if checkpoint.is_new:
+                self._save_source(segment, checkpoint)
+
+    def _save_source(self, segment: int, checkpoint: Checkpoint) -> None:
+        log = self._checkpoints.logs[segment]
+        try:
+            self._committer.commit_batches((), checkpoint)
+        except StateGoneError:
+            log.forget()
+        else:
+            log.confirm()
 
     # Checkpoints
 
@@ -233,7 +240,10 @@ class CarrierThread:
     ) -> None:
         """Takes what a segment at rest hands over; called inside the turn."""
         issued = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
-        cut = Cut(segment, self._checkpoints.take(segment, native_states, finished), issued)
+        checkpoint = self._checkpoints.take(segment, native_states, finished)
+        cut = Cut(segment, checkpoint, issued, native=native_states, finished=finished)
+        if self.exchange is not None:
+            cut.states = self._checkpoints.states(segment, native_states, finished)
         for edge in self._edges:
             if edge.writer_segment == segment and edge not in self._plain:
                 edge.take_all()
@@ -277,11 +287,15 @@ class CarrierThread:
 
     def _commit_cut(self, segment: int) -> None:
         cut = self._cuts[segment]
-        is_new = self._last_states.get(segment) != cut.checkpoint
-        is_saved = self._checkpoints.by_checkpoint[segment] and is_new
-        checkpoint = cut.checkpoint if is_saved else None
-        self._committer.commit_cut(cut, self._written_by(segment), checkpoint)
-        self._last_states[segment] = cut.checkpoint
+        is_saved = self._checkpoints.by_checkpoint[segment] and cut.checkpoint.is_new
+        edges = self._written_by(segment)
+        try:
+            self._committer.commit_cut(cut, edges, cut.checkpoint if is_saved else None)
+        except StateGoneError:
+            self._retake(cut)
+            self._committer.commit_cut(cut, edges, cut.checkpoint)
+        if is_saved:
+            self._checkpoints.logs[segment].confirm()
         for at, count in cut.issued.items():
             self._native.settle_checkpoint(at, count)
         del self._cuts[segment]
@@ -293,6 +307,14 @@ class CarrierThread:
         self._final.add(segment)
         if len(self._final) == len(self._wired.segments):
             self.is_final.set()
+
+    def _retake(self, cut: Cut) -> None:
+        """What the cut continues is gone, because the store was damaged. The segment is still at
+        rest."""
+        name = self._wired.segments[cut.segment]
+        logger.warning("the state of segment `%s` is saved as a whole again", name)
+        self._checkpoints.logs[cut.segment].forget()
+        cut.checkpoint = self._checkpoints.take(cut.segment, cut.native, cut.finished)
 
     def release(self, segment: int) -> None:
         """The sources of a segment that was cut go on."""

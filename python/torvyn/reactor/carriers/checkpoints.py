@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
+from torvyn.components.keys.keyed_roles import Keyed
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import AnswerNode, RequestProcessor
-from torvyn.durable import Checkpoint, DurableStore
+from torvyn.durable import Checkpoint, LogStatistics, SavedState, StateLog
+from torvyn.durable.state_log import (
+    KEYED,
+    PartName,
+    chunk,
+    has_keys,
+    join_chunks,
+    key_of,
+    key_part,
+)
 from torvyn.errors import FlowError
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan
@@ -18,6 +29,19 @@ from torvyn.reactor.run.method_binding import acknowledges
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
+
+
+_PLAIN = "plain"
+"""The origin of states without keys: what has changed is found by comparing them."""
+
+
+class CheckpointStore(Protocol):
+    """What keeps the states of segments: a database, or entries on a broker."""
+
+    def segments(self) -> list[str]: ...
+    def checkpoint(self, segment: str) -> SavedState | None: ...
+    def replace_checkpoints(self, old: Sequence[str], new: Sequence[Checkpoint]) -> None: ...
+    def logs(self) -> dict[str, LogStatistics]: ...
 
 
 class Checkpoints:
@@ -40,6 +64,7 @@ class Checkpoints:
         self.source_segments = [at for at in sorted(has_states) if not self.by_checkpoint[at]]
         """The segments where only sources that wait for acknowledgements have a state."""
         tell_saved(runners)
+        self.logs = [StateLog() for _ in wired.segments]
         self.emitted: Callable[[int], int] = lambda _: 0
         """How many elements a node has emitted, while the flow runs."""
 
@@ -51,10 +76,47 @@ class Checkpoints:
     def take(
         self, segment: int, native: Sequence[tuple[int, bytes]], finished: Sequence[int] = ()
     ) -> Checkpoint:
-        """The states of a segment that is at rest. Nodes that have flushed theirs have none, except
-        that a source which has ended still has its position."""
+        """What has changed in a segment that is at rest, since its last checkpoint was stored."""
+        log = self.logs[segment]
+        change: dict[PartName, bytes | None] = {}
+        plain: dict[str, bytes] = {}
+        keyed: dict[str, Any] = {}
+        for node, state in self._states(segment, native, finished):
+            if isinstance(state, bytes):
+                plain[node] = state
+                if log.tells_all(node, _PLAIN):
+                    change |= dict.fromkeys(log.names(node))
+                change |= log.changed_chunks(node, state)
+            else:
+                keyed[node] = state
+                if is_all := log.tells_all(node, state) or not state.tells_changes:
+                    change |= dict.fromkeys(log.names(node))
+                    change[node, KEYED] = b""
+                states = state.changed_states(is_all=is_all)
+                change |= {(node, key_part(key)): value for key, value in states.items()}
+        for node in log.told_by - plain.keys() - keyed.keys():
+            change |= dict.fromkeys(log.names(node))
+            log.told_by.discard(node)
+        encode = partial(_encode_part, plain, keyed)
+        return log.take(self.wired.segments[segment], self.shape(segment), change, encode)
+
+    def states(
+        self, segment: int, native: Sequence[tuple[int, bytes]], finished: Sequence[int] = ()
+    ) -> dict[str, bytes]:
+        """The whole states of a segment that is at rest, by node."""
+        return {
+            node: state if isinstance(state, bytes) else encode(node, state.snapshot())
+            for node, state in self._states(segment, native, finished)
+        }
+
+    def _states(
+        self, segment: int, native: Sequence[tuple[int, bytes]], finished: Sequence[int]
+    ) -> list[tuple[str, Any]]:
+        """By node its encoded state, or the component that knows which of its keys have changed.
+        Nodes that have flushed theirs have none, except that a source which has ended still has its
+        position."""
         names = self.wired.plan.nodes
-        states = {names[at].name: BYTES + state for at, state in native}
+        states: dict[str, Any] = {names[at].name: BYTES + state for at, state in native}
         for at, runner in self.nodes(segment):
             component = runner.component
             if is_instance(component, RequestProcessor):
@@ -65,44 +127,66 @@ class Checkpoints:
             if runner.node.name in states:
                 continue
             if has_state(component):
-                state = component.snapshot()  # type: ignore[attr-defined]
-                states[runner.node.name] = encode(runner.node.name, state)
-        return Checkpoint(self.wired.segments[segment], self.shape(segment), states)
+                states[runner.node.name] = (
+                    component
+                    if is_instance(component, Keyed)
+                    else encode(runner.node.name, component.snapshot())  # type: ignore[attr-defined]
+                )
+        return list(states.items())
 
     def empty(self, segment: int) -> Checkpoint:
         """What a flow leaves that has ended in order: the next run starts afresh."""
-        return Checkpoint(self.wired.segments[segment], self.shape(segment), {})
+        return self.logs[segment].empty(self.wired.segments[segment], self.shape(segment))
 
     def shape(self, segment: int) -> str:
         """The components whose states a checkpoint holds, as JSON."""
         nodes = [runner for _, runner in self.nodes(segment) if has_state(runner.component)]
         return json.dumps({runner.node.name: component_name(runner.node) for runner in nodes})
 
-    def restore(self, store: DurableStore) -> int:
+    def restore(self, store: CheckpointStore) -> int:
         """Gives every component its last state; returns how many got one."""
-        saved = [each for name in store.segments() if (each := store.checkpoint(name)) is not None]
-        states = {node: state for each in saved for node, state in each.states.items()}
-        now = {each.segment: set(each.states) for each in self.arrange(states)}
-        if now != {each.segment: set(each.states) for each in saved if each.states}:
+        saved = {name: each for name in store.segments() if (each := store.checkpoint(name))}
+        states = {node: own for each in saved.values() for node, own in each.by_node().items()}
+        before = {name: each.nodes for name, each in saved.items() if each.parts}
+        if self._arranged(states) != before:
             # The graph has changed: from now on every segment saves its own nodes.
-            store.replace_checkpoints(self.arrange(states))
-        for segment in range(len(self.wired.segments)):
+            store.replace_checkpoints(list(saved), self.arrange(states))
+            saved = {}
+        for segment, name in enumerate(self.wired.segments):
+            origins: dict[str, object] = {}
             for _, runner in self.nodes(segment):
-                if (state := states.get(runner.node.name)) is not None:
-                    runner.component.restore(decode(state))  # type: ignore[attr-defined]
+                if (own := states.get(runner.node.name)) is not None:
+                    origins[runner.node.name] = _restore(runner, own)
+            if (kept := saved.get(name)) is not None:
+                self.logs[segment].load(kept, origins)
         return len(states)
 
-    def arrange(self, states: Mapping[str, bytes]) -> list[Checkpoint]:
-        """The states of nodes as checkpoints of the segments that the nodes are in now."""
-        found = []
+    def _arranged(self, states: Mapping[str, Any]) -> dict[str, list[str]]:
+        """The nodes with a state by the segments that they are in now."""
+        found: dict[str, list[str]] = {}
         for segment, name in enumerate(self.wired.segments):
-            names = [runner.node.name for _, runner in self.nodes(segment)]
-            own = {each: states[each] for each in names if each in states}
-            if own:
-                found.append(Checkpoint(name, self.shape(segment), own))
+            names = sorted(runner.node.name for _, runner in self.nodes(segment))
+            if own := [each for each in names if each in states]:
+                found[name] = own
         return found
 
-    def differences(self, store: DurableStore) -> list[str]:
+    def arrange(self, states: Mapping[str, Mapping[str, bytes]]) -> list[Checkpoint]:
+        """The parts of nodes as checkpoints of the segments that the nodes are in now."""
+        found = []
+        for name, nodes in self._arranged(states).items():
+            shape = self.shape(self.wired.segments.index(name))
+            parts = {(node, part): value for node in nodes for part, value in states[node].items()}
+            found.append(Checkpoint.whole(name, shape, parts))
+        return found
+
+    def _without_keys(self, nodes: set[str]) -> list[str]:
+        return [
+            f"node `{runner.node.name}` had a state per key and has no `key` now"
+            for runner in self.runners
+            if runner.node.name in nodes and not is_instance(runner.component, Keyed)
+        ]
+
+    def differences(self, store: CheckpointStore) -> list[str]:
         """What the stored state holds and the flow has no place for."""
         now: dict[str, str] = {}
         for segment in range(len(self.wired.segments)):
@@ -110,9 +194,10 @@ class Checkpoints:
         found = []
         for name in store.segments():
             checkpoint = store.checkpoint(name)
-            if checkpoint is not None and checkpoint.states:
+            if checkpoint is not None and checkpoint.parts:
                 then = json.loads(checkpoint.shape)
-                found += _changed(then, now, checkpoint.states)
+                found += self._without_keys(checkpoint.keyed_nodes)
+                found += _changed(then, now, checkpoint.nodes)
         logs = {edge.log for edge in self.wired.edges}
         for log, statistics in store.logs().items():
             if log not in logs and statistics.elements:
@@ -121,11 +206,28 @@ class Checkpoints:
         return found
 
 
-def _changed(
-    then: Mapping[str, str], now: Mapping[str, str], states: Mapping[str, bytes]
-) -> list[str]:
+def _encode_part(plain: Mapping[str, bytes], keyed: Mapping[str, Keyed], name: PartName) -> bytes:
+    node, part = name
+    if node in keyed:
+        key = key_of(part)
+        return b"" if key is None else keyed[node].key_state(key)
+    return chunk(plain[node], part)
+
+
+def _restore(runner: Runner, parts: Mapping[str, bytes]) -> object:
+    """Returns what the component's changes are compared with from now on."""
+    component: Any = runner.component
+    if not has_keys(parts):
+        component.restore(decode(join_chunks(parts)))
+        return _PLAIN
+    keys = ((key_of(part), value) for part, value in parts.items())
+    component.restore_states((key, value) for key, value in keys if key is not None)
+    return component
+
+
+def _changed(then: Mapping[str, str], now: Mapping[str, str], nodes: Sequence[str]) -> list[str]:
     found = []
-    for node in states:
+    for node in nodes:
         if node not in now:
             found.append(f"node `{node}` ({then.get(node, '?')}) has a saved state and is gone")
         elif now[node] != then.get(node):

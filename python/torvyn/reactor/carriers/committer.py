@@ -52,6 +52,12 @@ class Cut:
     """By source: how many elements it had emitted."""
     runs: dict[str, Runs] = field(default_factory=dict)
     """By log: what the segment has read, if its state is saved with it."""
+    native: Sequence[tuple[int, bytes]] = ()
+    """The states of native stages."""
+    finished: Sequence[int] = ()
+    """The nodes that have flushed their states."""
+    states: Mapping[str, bytes] | None = None
+    """The whole states by node, for an exchange."""
 
 
 class Committer:

@@ -39,7 +39,12 @@ class ExchangeableRun(DurableRun):
         def adopt() -> None:
             self._adopt(rewiring, checkpoints, [*left, *added], gone)
 
+        before = self._checkpoints
+
         def put_in_place(states: Mapping[str, bytes]) -> None:
+            # Whatever comes of it, the segments are stored anew, as a whole.
+            for segment in rewiring.old_segments:
+                before.logs[segment].forget()
             installation.put_in_place(store, states, adopt)
 
         made = SegmentExchange(thread, self.plan.name, rewiring, gone, timeout_s, put_in_place)
@@ -84,5 +89,8 @@ class ExchangeableRun(DurableRun):
             edge.writer_segment, edge.reader_segment = map(new.segment, (ends.writer, ends.reader))
             edge.log.set_pauses(not by_checkpoint[new.segment(ends.writer)])
         self._edges[:] = edges
+        for segment, log in enumerate(self._checkpoints.logs):
+            if segment not in rewiring.new_segments:
+                checkpoints.logs[segment] = log
         self.wired, self._checkpoints = new, checkpoints
         thread.adopt(new, checkpoints)

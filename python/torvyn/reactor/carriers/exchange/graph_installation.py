@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torvyn.contract import Context
 from torvyn.contract.inspection import describe_error
 from torvyn.durable import Checkpoint, DurableStore
+from torvyn.durable.state_log import chunk_parts
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.disk_edge import DiskEdge
@@ -95,25 +96,22 @@ class GraphInstallation:
         self, store: DurableStore, states: Mapping[str, bytes], adopt: Callable[[], None]
     ) -> None:
         """`adopt` tells the durable run, inside the turn."""
-        before = [each for name in store.segments() if (each := store.checkpoint(name))]
+        rewiring = self._rewiring
+        old = {rewiring.old.segments[at] for at in rewiring.old_segments}
+        old |= {rewiring.new.segments[at] for at in rewiring.new_segments}
+        before = [each for name in old if (each := store.checkpoint(name))]
         if self._discards_state:
             new = {runner.node.name for runner in self._runners}
             states = {name: state for name, state in states.items() if name not in new}
         order = self._order(states, adopt)
-        store.replace_checkpoints(self._arrange(before, states))
+        parts = {node: chunk_parts(state) for node, state in states.items()}
+        store.replace_checkpoints(old, self.checkpoints.arrange(parts))
         try:
             self._carry_out(order)
         except BaseException:
-            store.replace_checkpoints(before)
+            restored = [Checkpoint.whole(each.segment, each.shape, each.parts) for each in before]
+            store.replace_checkpoints(old, restored)
             raise
-
-    def _arrange(self, before: list[Checkpoint], states: Mapping[str, bytes]) -> list[Checkpoint]:
-        """The checkpoints of all segments, as the next start of the flow finds them."""
-        names = [self._rewiring.old.segments[at] for at in self._rewiring.old_segments]
-        return [
-            *(each for each in before if each.segment not in names),
-            *self.checkpoints.arrange(states),
-        ]
 
     def _order(self, states: Mapping[str, bytes], adopt: Callable[[], None]) -> GraphOrder:
         rewiring, by_checkpoint = self._rewiring, self.checkpoints.by_checkpoint

@@ -93,7 +93,7 @@ class SegmentExchange:
             if not edge.is_drained:
                 raise graph_busy(self._flow, _waits(edge), self._timeout_s)
         cuts = self._held.values()
-        self._put_in_place({k: v for cut in cuts for k, v in cut.checkpoint.states.items()})
+        self._put_in_place({k: v for cut in cuts for k, v in (cut.states or {}).items()})
         self._thread.exchange = None
         for segment in self._rewiring.new_segments | self._rewiring.old_segments:
             self._thread.release(segment)

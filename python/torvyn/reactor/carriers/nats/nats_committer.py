@@ -119,8 +119,7 @@ class NatsCommitter:
         sources."""
         if checkpoint is not None:
             names = [entry.segment for entry in self._entries]
-            states = {"shape": checkpoint.shape, "states": checkpoint.states}
-            self._call(names.index(checkpoint.segment), states)
+            self._call(names.index(checkpoint.segment), {"change": checkpoint})
         for edge in edges:
             edge.check()
         self.commit_settled()
@@ -226,7 +225,11 @@ class NatsCommitter:
         positions = {edge.name: {**edge.to_json(), **self._origins[edge.name]} for edge in inputs}
         if entry.saved.outbox and "outbox" not in changes:
             changes = {**changes, "outbox": self._owed(segment)}
-        await entry.save(replace(entry.saved, inputs=positions, **changes))
+        others = {name: each for name, each in changes.items() if name != "change"}
+        saved = replace(entry.saved, inputs=positions, **others)
+        if (change := changes.get("change")) is not None:
+            saved = saved.with_change(change)
+        await entry.save(saved)
         for edge in inputs:
             edge.note_saved()
 
@@ -248,8 +251,7 @@ class NatsCommitter:
 def _progress(cut: Cut, edges: Iterable[OutputEdge]) -> dict[str, Any]:
     """What the entry of a segment holds besides its positions."""
     return {
-        "shape": cut.checkpoint.shape,
-        "states": cut.checkpoint.states,
+        "change": cut.checkpoint,
         "next": {edge.name: edge.next for edge in edges},
         "outbox": [message for edge in edges for message in edge.owed()],
     }

@@ -144,7 +144,7 @@ class NatsRun(DurableRun):
         for entry in outdated:
             broker.call(entry.take_over(is_fresh=self._is_fresh))
         is_over = self._take_over(broker, entries)
-        self._saved = SavedSegments({entry.segment: entry.saved for entry in entries})
+        self._saved = SavedSegments(entries, broker.call)
         self._open_edges(broker, entries, runners)
         by_checkpoint = self._checkpoints.by_checkpoint
         writers = self._writer_entries(broker, bucket)
@@ -210,7 +210,7 @@ class NatsRun(DurableRun):
         for saved in found.values():
             differences += check_outbox(saved, self._outputs)
             self._check_ends(saved)
-        differences += self._checkpoints.differences(SavedSegments(found))  # type: ignore[arg-type]
+        differences += self._checkpoints.differences(SavedSegments(entries, broker.call))
         if differences:
             raise shape_changed(self.plan.name, differences)
         return outdated
@@ -331,7 +331,14 @@ class NatsRun(DurableRun):
         return made
 
     def restore(self) -> None:
-        self.restored = self._checkpoints.restore(self._saved)  # type: ignore[arg-type]
+        while True:
+            try:
+                self.restored = self._checkpoints.restore(self._saved)
+                break
+            except BrokerUnavailable as error:
+                # No component has been given its state before nodes that moved are saved.
+                self._start_wait.retry(error)
+        self._saved.release()
 
     def start(self, native: NativeFlow) -> None:
         super().start(native)

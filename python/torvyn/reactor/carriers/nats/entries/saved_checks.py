@@ -36,7 +36,7 @@ class SavedChecks:
                 continue
             saved = None if is_fresh else await entry.read()
             if saved is not None and saved.replicas != replicas:
-                reasons = [*_unfinished(saved), *await self._waiting(segment)]
+                reasons = [*_unfinished(saved, entry), *await self._waiting(segment)]
                 if reasons:
                     raise replicas_changed(segment.name, saved.replicas, replicas, reasons)
             found.append(entry)
@@ -64,15 +64,15 @@ class SavedChecks:
             if is_fresh:
                 await entry.delete()
             elif (saved := await entry.read()) is not None:
-                reasons = _unfinished(saved)
+                reasons = _unfinished(saved, entry)
                 found += [f"segment `{name}` is gone, and there are {each}" for each in reasons]
         return found
 
 
-def _unfinished(saved: Saved) -> list[str]:
+def _unfinished(saved: Saved, entry: SegmentEntry) -> list[str]:
     found = []
-    if saved.states:
-        found.append(f"saved states of {', '.join(f'`{node}`' for node in saved.states)}")
+    if nodes := entry.state.nodes if entry.state is not None else []:
+        found.append(f"saved states of {', '.join(f'`{node}`' for node in nodes)}")
     if saved.outbox:
         found.append(f"{len(saved.outbox)} batches that may not be on the broker")
     if any(has_ends(saved, edge) for edge in saved.inputs):

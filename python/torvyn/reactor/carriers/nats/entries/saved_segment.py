@@ -1,5 +1,9 @@
 """What a segment has saved: its states, how far it has read, and the batches that it owes the
-broker."""
+broker.
+
+The states are a log of changes. The latest ones are in the entry itself; earlier ones are in pieces
+beside it, which the entry names.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,19 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from itertools import dropwhile
+from typing import Any, Final, NamedTuple
 
+from torvyn.durable import Checkpoint
+from torvyn.durable.state_log import PartName, chunk_parts, encode_change
 from torvyn.jetstream import Message
 from torvyn.jetstream.publisher import MESSAGE_ID
 from torvyn.reactor.carriers.nats.refusals import newer_version
 from torvyn.reactor.carriers.nats.run_ends import new_run
 
-VERSION: Final = 1
+VERSION: Final = 2
+_WHOLE_STATES: Final = 1
+"""The version that saved the states of all nodes as a whole."""
 _PLAIN: Final = (
     "series",
     "run",
@@ -23,12 +32,26 @@ _PLAIN: Final = (
     "generation",
     "replicas",
     "shape",
+    "first",
+    "number",
     "inputs",
     "next",
     "sent",
 )
 STARTS_KEPT: Final = 32
 """How many starts of a segment are in `Saved.sent`."""
+
+
+class Piece(NamedTuple):
+    """Changes, or a part of them, beside the entry."""
+
+    owner: str
+    """The process that wrote it."""
+    at: int
+    """Its number among those of its owner."""
+    last: int
+    """The last change that it begins or continues."""
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +71,14 @@ class Saved:
     replicas: int = 1
     """How many replicas share what the segment reads."""
     shape: str = "{}"
-    states: Mapping[str, bytes] = field(default_factory=dict)
+    first: int = 1
+    number: int = 0
+    """The changes that are needed for the states."""
+    pieces: tuple[Piece, ...] = ()
+    ranges: Sequence[tuple[str, int, int]] = ()
+    """The pieces by owner, with the first and the last of those that follow one another."""
+    tail: Sequence[tuple[int, bytes]] = ()
+    """The changes behind those of the pieces, by their numbers."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """By edge: the position and the batches that were seen, and the stream that they belong to."""
     next: Mapping[str, Any] = field(default_factory=dict)
@@ -67,30 +97,65 @@ class Saved:
         head = {
             "v": VERSION,
             **{name: getattr(self, name) for name in _PLAIN},
-            "states": {name: len(state) for name, state in self.states.items()},
+            "pieces": self.ranges,
+            "tail": [[number, len(body)] for number, body in self.tail],
             "outbox": [[m.subject, m.headers[MESSAGE_ID], len(m.body)] for m in self.outbox],
         }
-        bodies = (*self.states.values(), *(message.body for message in self.outbox))
+        bodies = (*(body for _, body in self.tail), *(message.body for message in self.outbox))
         return b"".join((json.dumps(head, separators=(",", ":")).encode(), b"\n", *bodies))
 
     @classmethod
     def decode(cls, value: bytes) -> Saved:
         line, _, rest = value.partition(b"\n")
         head = json.loads(line)
-        if head["v"] != VERSION:
+        if head["v"] not in (_WHOLE_STATES, VERSION):
             raise newer_version(head["v"])
         at = 0
-        states: dict[str, bytes] = {}
-        for name, size in head["states"].items():
-            states[name] = rest[at : at + size]
+        tail = []
+        for number, size in head.get("tail", ()):
+            tail.append((number, rest[at : at + size]))
             at += size
+        parts: dict[PartName, bytes] = {}
+        for node, size in head.get("states", {}).items():
+            for part, chunk in chunk_parts(rest[at : at + size]).items():
+                parts[node, part] = chunk
+            at += size
+        if parts:
+            head["number"], tail = 1, [(1, encode_change(parts))]
         outbox = []
         for subject, identity, size in head["outbox"]:
             outbox.append(Message(subject, rest[at : at + size], {MESSAGE_ID: identity}))
             at += size
         # Entries of earlier versions have no `sent`.
         plain = {name: head[name] for name in _PLAIN if name in head}
-        return cls(**plain, states=states, outbox=outbox)
+        ranges = [(owner, low, high) for owner, low, high in head.get("pieces", ())]
+        return cls(**plain, ranges=ranges, tail=tail, outbox=outbox)
+
+    def with_change(self, new: Checkpoint) -> Saved:
+        """With a change of the states, in the place of one that has its number."""
+        saved = replace(self, shape=new.shape)
+        if not new.is_new:
+            return saved
+        kept: list[tuple[int, bytes]] = []
+        pieces: tuple[Piece, ...] = ()
+        if not new.is_whole:
+            kept = [each for each in self.tail if new.first <= each[0] < new.number]
+            pieces = self.pieces
+            if pieces and pieces[0].last < new.first:
+                pieces = tuple(dropwhile(lambda piece: piece.last < new.first, pieces))
+        saved = replace(saved, first=new.first, number=new.number)
+        return replace(saved, tail=(*kept, (new.number, new.body))).with_pieces(pieces)
+
+    def with_pieces(self, pieces: tuple[Piece, ...]) -> Saved:
+        if pieces is self.pieces:
+            return self
+        ranges: list[tuple[str, int, int]] = []
+        for piece in pieces:
+            if ranges and ranges[-1][0] == piece.owner and ranges[-1][2] == piece.at - 1:
+                ranges[-1] = (piece.owner, ranges[-1][1], piece.at)
+            else:
+                ranges.append((piece.owner, piece.at, piece.at))
+        return replace(self, pieces=pieces, ranges=ranges)
 
     def with_sent(self, edge: str, series: str, counts: Mapping[int, int]) -> Saved:
         """With what the last start has sent to an edge so far."""

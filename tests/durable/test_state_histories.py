@@ -1,0 +1,118 @@
+"""A crash at any point restores this cut or the one before, and the same cut may be saved again."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from scale import sample
+
+from state_histories import SEGMENT, Fate, StateHistory
+from torvyn.durable import (
+    Append,
+    Checkpoint,
+    DurableStore,
+    LogOptions,
+    SavedState,
+    StateGoneError,
+    StoreUnavailable,
+    Transaction,
+    checkpoints,
+)
+from torvyn.durable.disk.database import crc
+from torvyn.durable.state_log import encode_change, join_chunks
+
+LOGS = {"log": LogOptions(8 << 20)}
+
+
+class OnDisk:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = DurableStore.open(path, LOGS)
+
+    def commit(self, checkpoint: Checkpoint, cut: int, fate: Fate) -> None:
+        if fate != "lost":
+            number = Append("log", self.store.next_sequence("log"), 1, str(cut).encode(), 0)
+            saved = checkpoint if checkpoint.is_new else None
+            self.store.commit(Transaction([number], checkpoint=saved))
+        if fate != "stored":
+            raise StoreUnavailable("io", "the disk fails")
+
+    def kill(self) -> tuple[SavedState | None, int]:
+        # What a kill leaves: the files as they are, and no lock.
+        self.store._file.connection.execute("BEGIN IMMEDIATE")
+        self.store._file.close()
+        self.store._owner.release()
+        self.store = DurableStore.open(self.path, LOGS)
+        rows = self.store.read("log", -1, 1 << 20)
+        return self.store.checkpoint(SEGMENT), int(rows[-1].body) if rows else 0
+
+    def stored_bytes(self) -> int:
+        query = "SELECT total(length(state)) FROM checkpoints"
+        return int(self.store._file.connection.execute(query)[0][0])
+
+
+@pytest.mark.parametrize("seed", range(sample(20, full=400)))
+def test_a_kill_restores_the_last_cut_that_was_stored(tmp_path: Path, seed: int) -> None:
+    store = OnDisk(tmp_path / "flow.db")
+    StateHistory(store, random.Random(seed)).go(60)
+    store.store.close()
+
+
+def test_whole_states_of_earlier_versions_are_read_and_replaced(tmp_path: Path) -> None:
+    """They had one record per node, and the shape in a record whose checksum covers all names."""
+    large = bytes(100_000)
+    states = {"a": b"j1", "large": large, "": b'{"a": "A", "large": "L"}'}
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        for node, state in states.items():
+            names = ",a,large" if node == "" else ""
+            record = ("s", node, state, crc("s", node, names, body=state))
+            store._file.connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?)", record)
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        saved = store.checkpoint("s")
+        assert saved is not None
+        assert {node: join_chunks(parts) for node, parts in saved.by_node().items()} == {
+            "a": b"j1",
+            "large": large,
+        }
+        assert (json.loads(saved.shape), saved.is_log) == ({"a": "A", "large": "L"}, False)
+        store.commit(Transaction(checkpoint=Checkpoint.whole("s", "{}", {("a", "#0"): b"j2"})))
+        again = store.checkpoint("s")
+        assert again is not None
+        assert (again.parts, again.is_log) == ({("a", "#0"): b"j2"}, True)
+
+
+def test_a_change_of_what_is_gone_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """A store that was damaged may have lost what a change continues."""
+    change = Checkpoint("s", "{}", 8, 5, is_whole=False)
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append = Append("log", 0, 1, b"x", 0)
+        with pytest.raises(StateGoneError):
+            store.commit(Transaction([append], checkpoint=change))
+        assert (store.next_sequence("log"), store.checkpoint("s")) == (0, None)
+
+
+def test_old_changes_are_deleted_bit_by_bit_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_MAX_DELETED", 8)
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        whole = Checkpoint.whole("s", "{}", {("a", "#0"): b"0"})
+        store.commit(Transaction(checkpoint=whole))
+        for number in range(2, 32):
+            body = encode_change({("a", "#0"): str(number).encode()})
+            change = Checkpoint("s", "{}", number, 1, body, is_whole=False)
+            store.commit(Transaction(checkpoint=change))
+        change = Checkpoint("s", "{}", 32, 32, body, is_whole=False)
+        counts = []
+        for _ in range(5):
+            store.commit(Transaction(checkpoint=change))
+            query = "SELECT count(*) FROM checkpoints"
+            counts += store._file.connection.execute(query)[0]
+            saved = store.checkpoint("s")
+            assert saved is not None
+            assert (saved.first, saved.number, saved.parts) == (32, 32, {("a", "#0"): b"31"})
+        assert counts[0] > counts[1] > 2
+        assert counts[-1] == 2
