@@ -205,11 +205,16 @@ class EdgeLog:
         body: bytes,
         first: int,
         start: int,
+        end: int,  # The elements from `start` on, before `end`
         *,
         is_backlog: bool,
         is_historical: bool = False,
         is_live: bool = False,
     ) -> int: ...
+    # Takes a range back from the reader if it has emitted none of it: then `expected` elements wait
+    def withdraw(self, start: int, end: int, expected: int) -> bool: ...
+    # Takes everything back that was not emitted: first and last numbers
+    def withdraw_all(self) -> list[tuple[int, int]]: ...
     waiting: Final[tuple[int, int]]  # Elements and bytes that wait for the reader
     live_bytes: Final[int]  # Bytes that wait for the reader ahead of everything else
     unsettled: Final[int]

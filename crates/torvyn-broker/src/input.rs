@@ -138,7 +138,7 @@ impl Input {
     fn supply(&self, sequence: u64, body: &Bytes, first: u64, start: u64) -> bool {
         let how = Restore { lane: Lane::Ordered, is_backlog: false, is_historical: false };
         let is_own = self.read().is_own();
-        match self.log.supply(body, self.lane + first, self.lane + start, how) {
+        match self.log.supply(body, self.lane + first, self.lane + start..u64::MAX, how) {
             Ok(count) => {
                 self.read().note_supplied(count as u64, is_own);
                 true

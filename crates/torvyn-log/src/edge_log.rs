@@ -1,6 +1,7 @@
 //! What the two ends of an edge and its carrier share.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -90,6 +91,15 @@ pub(crate) struct Waiting {
     pub is_backlog: bool,
     pub is_historical: bool,
     pub emission: Emission,
+    /// As they were stored: as objects of the host they would take several times the space.
+    pub attributes: Box<[u8]>,
+}
+
+impl Waiting {
+    /// What it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.emission.len as usize + self.attributes.len() + ELEMENT_HEAD_BYTES
+    }
 }
 
 /// A batch that still takes elements, or one that is full.
@@ -218,6 +228,18 @@ pub(crate) struct ReaderState {
     pub has_asked: bool,
 }
 
+impl ReaderState {
+    /// Removes elements that wait.
+    fn remove(&mut self, is_gone: impl Fn(&Waiting) -> bool) {
+        self.ordered.retain(|one| !is_gone(one));
+        self.live.retain(|one| !is_gone(one));
+        let bytes = |lane: &VecDeque<Waiting>| lane.iter().map(Waiting::bytes).sum::<usize>();
+        self.live_bytes = bytes(&self.live);
+        self.waiting_bytes = bytes(&self.ordered) + self.live_bytes;
+        self.has_asked = false;
+    }
+}
+
 pub struct EdgeLog {
     pub(crate) writer: Mutex<WriterState>,
     pub(crate) reader: Mutex<ReaderState>,
@@ -319,27 +341,31 @@ impl EdgeLog {
         self.write().is_closed
     }
 
-    /// Supplies the reader with a batch whose first element has the number `first`. Elements before `from` are left
-    /// out. Returns how many it supplied.
-    pub fn supply(&self, body: &[u8], first: u64, from: u64, how: Restore) -> Result<usize, BatchError> {
+    /// Supplies the reader with those elements of a batch whose numbers are `wanted`. Its first element has the number
+    /// `first`. Returns how many it supplied.
+    pub fn supply(
+        &self,
+        body: &[u8],
+        first: u64,
+        wanted: Range<u64>,
+        how: Restore,
+    ) -> Result<usize, BatchError> {
         let stored = decode(body)?;
         let mut waiting = Vec::with_capacity(stored.len());
         for (sequence, one) in (first..).zip(&stored) {
-            if sequence < from {
-                continue;
+            if wanted.contains(&sequence) {
+                waiting.push(Waiting {
+                    sequence,
+                    time_ns: one.time_ns,
+                    is_backlog: how.is_backlog,
+                    is_historical: how.is_historical,
+                    emission: one.emission(None),
+                    attributes: one.attributes.into(),
+                });
             }
-            let has_attributes = !one.attributes.is_empty();
-            let companion = if has_attributes { self.codec.decode(one.attributes) } else { None };
-            waiting.push(Waiting {
-                sequence,
-                time_ns: one.time_ns,
-                is_backlog: how.is_backlog,
-                is_historical: how.is_historical,
-                emission: one.emission(companion),
-            });
         }
         let supplied = waiting.len();
-        let bytes: usize = waiting.iter().map(|one| one.emission.len as usize).sum();
+        let bytes: usize = waiting.iter().map(Waiting::bytes).sum();
         let mut state = self.read();
         state.waiting_bytes += bytes;
         state.has_asked = false;
@@ -351,6 +377,34 @@ impl EdgeLog {
             }
         }
         Ok(supplied)
+    }
+
+    /// Takes the elements of a range back from the reader if it has emitted none of them: then as many as `expected`
+    /// wait. Returns whether it did.
+    pub fn withdraw(&self, range: Range<u64>, expected: usize) -> bool {
+        let state = &mut *self.read();
+        let is_in = |one: &Waiting| range.contains(&one.sequence);
+        let waits = state.ordered.iter().chain(&state.live).filter(|one| is_in(one)).count();
+        if waits == expected {
+            state.remove(is_in);
+        }
+        waits == expected
+    }
+
+    /// Takes everything back that the reader has not emitted; returns its runs of sequence numbers.
+    pub fn withdraw_all(&self) -> Vec<(u64, u64)> {
+        let state = &mut *self.read();
+        let mut numbers: Vec<u64> = state.ordered.iter().chain(&state.live).map(|one| one.sequence).collect();
+        numbers.sort_unstable();
+        state.remove(|_| true);
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for number in numbers {
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == number => *last = number,
+                _ => runs.push((number, number)),
+            }
+        }
+        runs
     }
 
     /// The elements and bytes that wait for the reader, in all lanes.

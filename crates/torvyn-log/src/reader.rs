@@ -67,10 +67,10 @@ fn marks(next: &Waiting, offset_ns: i64) -> Marks {
 fn take(state: &mut ReaderState) -> Option<Waiting> {
     let live = state.live.pop_front();
     if let Some(next) = &live {
-        state.live_bytes -= next.emission.len as usize;
+        state.live_bytes -= next.bytes();
     }
     let next = live.or_else(|| state.ordered.pop_front())?;
-    state.waiting_bytes -= next.emission.len as usize;
+    state.waiting_bytes -= next.bytes();
     match state.emitted.back_mut() {
         Some((_, last)) if *last + 1 == next.sequence => *last = next.sequence,
         _ => state.emitted.push_back((next.sequence, next.sequence)),
@@ -86,7 +86,7 @@ fn demote(state: &mut ReaderState, is_old: impl Fn(&Waiting) -> bool) {
     }
     let mut old: Vec<Waiting> = state.live.drain(..count).collect();
     old.iter_mut().for_each(|next| next.is_historical = true);
-    state.live_bytes -= old.iter().map(|next| next.emission.len as usize).sum::<usize>();
+    state.live_bytes -= old.iter().map(Waiting::bytes).sum::<usize>();
     if state.ordered.front().is_some_and(|first| old[0].sequence < first.sequence) {
         old.into_iter().rev().for_each(|next| state.ordered.push_front(next));
     } else {
@@ -122,8 +122,11 @@ impl Stage for LogReader {
         self.note_emitted(&next, call.now_ns);
         let offset_ns = log.offset.of_ns(next.sequence);
         let marks = marks(&next, offset_ns);
+        // After the lock, like everything that the host does.
+        if !next.attributes.is_empty() {
+            next.emission.companion = log.codec.decode(&next.attributes);
+        }
         if marks != Marks::default() {
-            // After the lock, like everything that the host does.
             next.emission.companion = log.codec.mark(next.emission.companion.take(), marks);
         }
         let timestamp_ns = u64::try_from(next.time_ns.wrapping_sub(offset_ns)).unwrap_or(0);

@@ -116,7 +116,7 @@ fn supplied(count: usize, how: Restore) -> Arc<EdgeLog> {
         assert!(write(&mut writer, b"x", None).is_ok());
     }
     let batch = log.take().unwrap_or_else(|| panic!("nothing was written"));
-    assert_eq!(log.supply(&batch.body, batch.first, 0, how), Ok(count));
+    assert_eq!(log.supply(&batch.body, batch.first, 0..u64::MAX, how), Ok(count));
     log
 }
 
@@ -217,7 +217,7 @@ fn elements_keep_their_time_in_the_flow_when_the_wall_clock_is_set() {
     let batch = log.take().unwrap_or_else(|| panic!("nothing was written"));
 
     assert_eq!(batch.newest_ns, YEARS_NS);
-    assert_eq!(log.supply(&batch.body, batch.first, 0, LIVE), Ok(2));
+    assert_eq!(log.supply(&batch.body, batch.first, 0..u64::MAX, LIVE), Ok(2));
     assert_eq!(timestamps(&mut LogReader::new(log, 0.0, false), 2), [0, 0]);
 }
 
@@ -250,4 +250,41 @@ fn a_batch_that_would_become_too_large_is_followed_by_another() {
     assert_eq!(batches.iter().map(|batch| batch.count).sum::<u32>(), 5);
     assert!(batches.len() > 1 && batches.iter().all(|batch| batch.body.len() <= 300));
     assert_eq!(log.pending(), (0, 0));
+}
+
+#[test]
+fn what_waits_for_the_reader_counts_with_its_attributes() {
+    let log =
+        Arc::new(EdgeLog::new(Arc::default(), Box::new(Host::default()), 0, limits(1 << 20, false), None));
+    let mut writer = LogWriter::new(log.clone());
+    for number in 0..10 {
+        assert!(write(&mut writer, b"x", (number < 5).then(companion)).is_ok());
+    }
+    let batch = log.take().unwrap_or_else(|| panic!("nothing was written"));
+    assert_eq!(log.supply(&batch.body, 0, 0..5, BACKLOG), Ok(5));
+    let with_attributes = log.waiting().1;
+    assert_eq!(log.supply(&batch.body, 0, 5..10, BACKLOG), Ok(5));
+    let without = log.waiting().1 - with_attributes;
+
+    assert_eq!(with_attributes - without, 5 * b"{}".len());
+    let mut reader = LogReader::new(log.clone(), 0.0, false);
+    assert_eq!(pull_all(&mut reader, SECOND).0, 10);
+    assert_eq!(log.waiting(), (0, 0));
+}
+
+#[test]
+fn a_range_is_taken_back_only_if_none_of_it_was_emitted() {
+    for lane in [BACKLOG, LIVE] {
+        let log = supplied(10, lane);
+        let mut reader = LogReader::new(log.clone(), 0.0, false);
+        assert!(matches!(pull(&mut reader, SECOND / 2), Pull::Ready(_)));
+
+        assert!(!log.withdraw(0..4, 4));
+        assert!(log.withdraw(4..6, 2));
+        assert!(!log.withdraw(4..6, 2), "it does not wait any more");
+        assert_eq!(log.waiting().0, 7);
+        assert_eq!(log.withdraw_all(), [(1, 3), (6, 9)]);
+        assert_eq!(log.waiting(), (0, 0));
+        assert_eq!(log.live_bytes(), 0);
+    }
 }

@@ -33,6 +33,8 @@ pub struct EdgeSpec {
     pub bytes: usize,
     pub policy: Policy,
     pub low_watermark: f64,
+    /// Elements whose time is longer ago are dropped instead of being handed to the target; 0 for no limit.
+    pub max_age_ns: u64,
 }
 
 /// How many calls are timed: two clock readings cost more than a native call.

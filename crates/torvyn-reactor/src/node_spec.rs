@@ -24,6 +24,8 @@ pub struct NodeSpec {
     pub tells_input: bool,
     /// Some input drops or fails when it is full, so the reactor checks after each run whether the node stalls.
     pub watches_inputs: bool,
+    /// Elements that wait for too long are dropped before it gets them.
+    pub drops_stale: bool,
     /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
     pub is_carrier: bool,
 }
@@ -42,6 +44,7 @@ impl NodeSpec {
             port_ids: Box::default(),
             tells_input: false,
             watches_inputs: false,
+            drops_stale: false,
             is_carrier: false,
         }
     }
@@ -50,6 +53,7 @@ impl NodeSpec {
     pub fn connect<'a>(&mut self, index: usize, numbered: impl Iterator<Item = (u16, &'a EdgeSpec)> + Clone) {
         let inputs = numbered.clone().filter(|(_, edge)| edge.target == Some(index));
         self.watches_inputs = inputs.clone().any(|(_, edge)| edge.policy != Policy::Block);
+        self.drops_stale = inputs.clone().any(|(_, edge)| edge.max_age_ns > 0);
         self.inputs = inputs.map(|(number, _)| number).collect();
         for (port, leaving) in self.ports.iter_mut().enumerate() {
             let edges = numbered.clone().filter(|(_, edge)| edge.source == Some((index, port)));

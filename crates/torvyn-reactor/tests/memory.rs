@@ -198,6 +198,7 @@ impl Graph {
                 bytes: 1 << 20,
                 policy: part.policy,
                 low_watermark: 0.5,
+                max_age_ns: 0,
             });
             nodes.push(Self::node(part));
             if part.role != Role::Sink {

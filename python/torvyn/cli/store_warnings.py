@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 def store_warnings(*plans: Plan) -> list[Diagnostic]:
     """One warning per problem. A flow that runs is not looked into: it reports its losses."""
-    return [warning for plan in plans if plan.state_dir for warning in _warnings(plan)]
+    return [warning for plan in plans if plan.checkpoint_s for warning in _warnings(plan)]
 
 
 def _warnings(plan: Plan) -> list[Diagnostic]:
     from torvyn.durable import inspect_store
     from torvyn.errors import Diagnostic, Location
-    from torvyn.reactor.carriers.durable_run import state_path
+    from torvyn.reactor.run.stored_shape import state_path
 
     path = state_path(plan)
     report = inspect_store(path)

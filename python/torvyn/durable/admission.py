@@ -65,11 +65,11 @@ class Admission:
             raise ValueError(f"log `{state.name}` continues at {state.next}, not at {new.first}")
         cost, at_ns, lost = row_cost(len(new.body)), self._clock.now_ns(), []
 
-        def fits() -> bool:
+        def fits(_: object = None) -> bool:
             return self.fits(state, cost)
 
         policy = state.options.backpressure if state.options else "error"
-        if policy == "drop-oldest":
+        if policy == "drop-oldest" and not fits():
             lost = log_rows.drop_oldest(connection, state, fits, "dropped", at_ns)
         if fits():
             log_rows.append(connection, state, new, self._clock)
@@ -99,11 +99,8 @@ class Admission:
                 continue
             age_ns = state.options.max_age_s * 1e9
 
-            def is_young(state: LogState = state, age_ns: float = age_ns) -> bool:
-                head = log_rows.oldest(connection, state)
-                return head is None or not clock.is_older(
-                    age_ns, head.newest_ns, head.boot, head.uptime_ns
-                )
+            def is_young(head: log_rows.Head, age_ns: float = age_ns) -> bool:
+                return not clock.is_older(age_ns, head.newest_ns, head.boot, head.uptime_ns)
 
             lost += log_rows.drop_oldest(connection, state, is_young, "expired", at_ns)
         return lost

@@ -11,7 +11,7 @@ from torvyn.durable.disk.budget import ROW_COST_SQL, Budget
 from torvyn.durable.disk.database import MAX_LOGS, SEQUENCE_BITS, crc, not_a_store
 from torvyn.durable.disk.high_water import Mark
 from torvyn.durable.log_state import Hole, LogState
-from torvyn.durable.records import ClockStep, LogOptions
+from torvyn.durable.records import ClockStep, LogOptions, LostRange
 
 if TYPE_CHECKING:
     from torvyn._native import Database
@@ -108,22 +108,26 @@ def save(connection: Database, states: Iterable[LogState]) -> None:
 
 def apply_mark(
     connection: Database, states: States, epoch: str, mark: Mark | None, at_ns: int
-) -> None:
+) -> list[LostRange]:
     """Records commits that the database no longer has as lost."""
+    lost: list[LostRange] = []
     if mark is None or mark.epoch != epoch:
-        return
+        return lost
     for name, (_, next, acknowledged) in mark.logs.items():
         state = states[name]
         start, state.next = state.next, max(state.next, next)
         log_rows.settle(connection, state, acknowledged)
-        log_rows.lose(connection, state, start, state.next - 1, "corrupt", at_ns)
+        lost += log_rows.lose(connection, state, start, state.next - 1, "corrupt", at_ns)
+    return lost
 
 
-def count_gaps(connection: Database, states: States, at_ns: int) -> None:
+def count_gaps(connection: Database, states: States, at_ns: int) -> list[LostRange]:
     """Records elements that should be in a row and are not as lost."""
+    lost: list[LostRange] = []
     for state in states.values():
         for first, last in log_rows.find_gaps(connection, state):
-            log_rows.lose(connection, state, first, last, "corrupt", at_ns)
+            lost += log_rows.lose(connection, state, first, last, "corrupt", at_ns)
+    return lost
 
 
 def undo_appends(connection: Database, state: LogState, next: int) -> None:

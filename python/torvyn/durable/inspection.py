@@ -31,12 +31,13 @@ class StoreReport:
     elements: dict[str, int] = field(default_factory=dict)
     """By log: neither settled nor lost."""
     segments: list[str] = field(default_factory=list)
-    """Those with a checkpoint."""
+    """Those with a saved state."""
     problems: list[str] = field(default_factory=list)
 
 
-def inspect_store(path: Path) -> StoreReport:
-    """Reads and checks every record. Takes as long as reading the file does."""
+def inspect_store(path: Path, *, is_quick: bool = False) -> StoreReport:
+    """Reads and checks every record, which takes as long as reading the file does. `is_quick`:
+    only what waits."""
     if not path.exists():
         return StoreReport("absent")
     if not path.is_file():
@@ -48,7 +49,7 @@ def inspect_store(path: Path) -> StoreReport:
     report = StoreReport("intact")
     try:
         with _read_only(path) as connection:
-            _inspect(connection, path, report)
+            _inspect(connection, path, report, is_quick)
     except STORE_ERRORS as error:
         return StoreReport("unreadable", problems=[str(error)])
     finally:
@@ -70,20 +71,24 @@ def _read_only(path: Path) -> Iterator[Database]:
         path.with_name(path.name + "-shm").unlink(missing_ok=True)
 
 
-def _inspect(connection: Database, path: Path, report: StoreReport) -> None:
+def _inspect(connection: Database, path: Path, report: StoreReport, is_quick: bool) -> None:
     states = catalog.load(connection, {}, Budget.of(()), None)
     mark = HighWaterFile(path.with_name(path.name + ".mark")).read()
+    report.elements = {state.name: state.elements for state in states.values()}
+    segments = checkpoints.segments(connection)
+    saved = {segment: checkpoints.load(connection, segment) for segment in segments}
+    report.segments = [segment for segment, each in saved.items() if each and each.states]
+    if is_quick:
+        return
     for state in states.values():
-        report.elements[state.name] = state.elements
         report.problems += _problems(connection, state)
         known = mark.logs.get(state.name) if mark is not None else None
         if known is not None and known[1] > state.next:
             report.problems.append(
                 f"log `{state.name}`: the elements {state.next} to {known[1] - 1} are missing"
             )
-    report.segments = checkpoints.segments(connection)
-    for segment in report.segments:
-        if checkpoints.load(connection, segment) is None:
+    for segment, checkpoint in saved.items():
+        if checkpoint is None:
             report.problems.append(f"the checkpoint of segment `{segment}` is damaged")
 
 

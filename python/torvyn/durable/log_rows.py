@@ -81,14 +81,15 @@ def _delete_settled(connection: Database, state: LogState, max_rows: int) -> int
 
 
 def settle_range(connection: Database, state: LogState, first: int, last: int) -> None:
-    """Whole rows are settled. Those that others before them still wait for are deleted at once."""
+    """Elements are settled, in whatever order. Rows that are settled as a whole are deleted,
+    although others before them are not."""
     if first <= state.acknowledged + 1:
         settle(connection, state, last)
         return
-    span = (state.base + first, state.base + last, state.base + last)
-    _delete(connection, state, _WHOLE_ROWS, span)
     for start, end in list(state.uncovered(first, last)):
-        _put_hole(connection, state, Hole(start, end, SETTLED, 0, True))
+        hole = _put_hole(connection, state, Hole(start, end, SETTLED, 0, True))
+        span = (state.base + hole.first, state.base + hole.last, state.base + hole.last)
+        _delete(connection, state, _WHOLE_ROWS, span)
 
 
 def lose(
@@ -108,15 +109,18 @@ def lose(
     return [lost_range(state.name, hole) for hole in new]
 
 
-def _put_hole(connection: Database, state: LogState, hole: Hole) -> None:
+def _put_hole(connection: Database, state: LogState, hole: Hole) -> Hole:
+    """Returns it with the neighbours that it was merged with."""
     merged = state.add_hole(hole)
-    if merged.first != hole.first:
-        connection.execute("DELETE FROM holes WHERE position = ?", (state.base + hole.first,))
-    hole, position = merged, state.base + merged.first
-    fields = (position, hole.last, hole.reason, hole.at_ns, int(hole.is_reported))
+    position, end = state.base + merged.first, state.base + merged.last
+    if merged != hole:
+        query = "DELETE FROM holes WHERE position > ? AND position <= ?"
+        connection.execute(query, (position, end))
+    fields = (position, merged.last, merged.reason, merged.at_ns, int(merged.is_reported))
     connection.execute(
         "INSERT OR REPLACE INTO holes VALUES (?, ?, ?, ?, ?, ?)", (*fields, crc(*fields))
     )
+    return merged
 
 
 def prune(connection: Database, state: LogState) -> None:
@@ -136,16 +140,18 @@ def report_holes(connection: Database, state: LogState, up_to: int) -> None:
 def drop_oldest(
     connection: Database,
     state: LogState,
-    is_enough: Callable[[], bool],
+    is_enough: Callable[[Head], bool],
     reason: str,
     at_ns: int,
 ) -> list[LostRange]:
-    """Drops whole rows that no reader has, oldest first, until it is enough."""
+    """Drops whole rows that are not being delivered, oldest first, until it is enough. It is asked
+    with the row that comes next."""
     lost: list[LostRange] = []
-    while not is_enough():
-        found = oldest(connection, state)
-        if found is None:
-            break
+    after = -1
+    while (found := oldest(connection, state, after)) is not None and not is_enough(found):
+        after = found.last
+        if not state.may_drop(found.first, found.last):
+            continue
         _delete(connection, state, "WHERE position = ?", (state.base + found.first,))
         lost += lose(connection, state, found.first, found.last, reason, at_ns)
     return lost
@@ -153,7 +159,7 @@ def drop_oldest(
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The oldest row that no reader has, without its body."""
+    """A row without its body."""
 
     first: int
     last: int
@@ -162,11 +168,14 @@ class Head:
     uptime_ns: int
 
 
-def oldest(connection: Database, state: LogState) -> Head | None:
+def oldest(connection: Database, state: LogState, after: int) -> Head | None:
+    """The first row behind a sequence number."""
+    if state.withdraw is None:
+        after = max(after, state.read_up_to)
     found = connection.execute(
         "SELECT position, count, newest_ns, boot, uptime_ns FROM rows"
         " WHERE position > ? AND position <= ? ORDER BY position LIMIT 1",
-        (state.base + state.read_up_to, state.base + SEQUENCE_MASK),
+        (state.base + after, state.base + SEQUENCE_MASK),
     )
     for position, count, *times in found:
         first = position & SEQUENCE_MASK

@@ -8,13 +8,15 @@ damaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from torvyn.durable.disk.database import SEQUENCE_BITS, crc
 from torvyn.durable.records import LogOptions, LogStatistics, LossReason, LostRange
 
+Withdraw: TypeAlias = Callable[[list[tuple[int, int]]], bool]
+"""Takes ranges of elements back from the reader of a log. False if it has begun to deliver them."""
 SETTLED: Final = "settled"
 """The reason of a hole that is no loss."""
 
@@ -30,6 +32,11 @@ class Hole:
     @property
     def count(self) -> int:
         return self.last - self.first + 1
+
+    def continues_to(self, other: Hole) -> bool:
+        """Whether both can be one hole."""
+        is_alike = (self.reason, self.is_reported) == (other.reason, other.is_reported)
+        return is_alike and self.last + 1 == other.first
 
 
 @dataclass(slots=True)
@@ -51,6 +58,8 @@ class LogState:
     cost: int = 0
     read_up_to: int = -1
     """The last sequence number that a reader has got: such rows are not dropped under it."""
+    withdraw: Withdraw | None = None
+    """Takes a row back from a reader that can give it back."""
     holes: tuple[Hole, ...] = ()
     has_settled_rows: bool = False
     """There may be rows to delete."""
@@ -100,6 +109,12 @@ class LogState:
         elif reason == "discarded":
             self.discarded += count
 
+    def may_drop(self, first: int, last: int) -> bool:
+        """Whether a row may be dropped. Its reader does not deliver it any more then."""
+        if self.withdraw is None:
+            return first > self.read_up_to
+        return self.withdraw(list(self.uncovered(first, last)))
+
     def uncovered(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The parts of a range that are neither settled nor in a hole."""
         start = max(first, self.acknowledged + 1)
@@ -115,22 +130,18 @@ class LogState:
             yield start, last
 
     def add_hole(self, hole: Hole) -> Hole:
-        """Adds a hole; returns it, merged with the one before if that is its continuation."""
-        index = len(self.holes)
-        while index and self.holes[index - 1].first > hole.first:
-            index -= 1
-        before = self.holes[index - 1] if index else None
-        if (
-            before is not None
-            and before.last + 1 == hole.first
-            and before.reason == hole.reason
-            and before.is_reported == hole.is_reported
-        ):
-            hole = replace(before, last=hole.last, at_ns=hole.at_ns)
-            index -= 1
-            self.holes = (*self.holes[:index], hole, *self.holes[index + 1 :])
-        else:
-            self.holes = (*self.holes[:index], hole, *self.holes[index:])
+        """Adds a hole; returns it, merged with its neighbours if it continues them."""
+        start = len(self.holes)
+        while start and self.holes[start - 1].first > hole.first:
+            start -= 1
+        end = start
+        if start and self.holes[start - 1].continues_to(hole):
+            start -= 1
+            hole = replace(hole, first=self.holes[start].first)
+        if end < len(self.holes) and hole.continues_to(self.holes[end]):
+            hole = replace(hole, last=self.holes[end].last)
+            end += 1
+        self.holes = (*self.holes[:start], hole, *self.holes[end:])
         return hole
 
     def advance(self) -> list[Hole]:

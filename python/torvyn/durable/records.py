@@ -55,7 +55,7 @@ class Transaction:
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     """By log: every element up to this sequence number is settled."""
     settled_ranges: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    """By log: whole rows that were settled out of order, by their first and last elements."""
+    """By log: elements that were settled in whatever order, by the first and last ones."""
     checkpoint: Checkpoint | None = None
 
 

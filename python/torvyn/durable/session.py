@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -10,15 +11,18 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from torvyn.durable import catalog, log_rows
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import FRAME_BYTES, Budget
-from torvyn.durable.disk.high_water import HighWaterFile
+from torvyn.durable.disk.database import file_bytes
+from torvyn.durable.disk.high_water import HighWaterFile, Mark
 from torvyn.durable.disk.salvage import finish_salvage, salvage
 from torvyn.durable.disk.store_file import StoreFile
 from torvyn.durable.failures import STORE_ERRORS, StoreUnavailable
 from torvyn.durable.log_state import LogState
-from torvyn.durable.records import LogOptions
+from torvyn.durable.records import LogOptions, LostRange
 
 if TYPE_CHECKING:
     from torvyn._native import Database
+
+logger = logging.getLogger("torvyn.durable")
 
 _ATTEMPTS: Final = 3
 SMALL_WAL_BYTES: Final = 16 * FRAME_BYTES
@@ -30,6 +34,8 @@ class Session:
     def __init__(self, path: Path, logs: Mapping[str, LogOptions], clock: AgeClock) -> None:
         self.epoch = ""
         self.states: catalog.States = {}
+        self.found_lost: list[LostRange] = []
+        """What was missing when the database was opened."""
         self._logs, self._clock = dict(logs), clock
         self._budget = Budget.of(options.max_bytes for options in logs.values())
         self._mark = HighWaterFile(path.with_name(path.name + ".mark"))
@@ -55,6 +61,7 @@ class Session:
             return
         try:
             finish_salvage(self.file.path, self._mark.read())
+            self._report_missing()
             for attempt in range(_ATTEMPTS):
                 if self.file.is_damaged:
                     salvage(self.file.path, self._mark.read())
@@ -83,13 +90,33 @@ class Session:
                 if states[name].next > old.next:
                     catalog.undo_appends(connection, states[name], old.next)
                 states[name].read_up_to = old.read_up_to
-            catalog.apply_mark(connection, states, epoch, mark, at_ns)
-            catalog.count_gaps(connection, states, at_ns)
+                states[name].withdraw = old.withdraw
+            lost = catalog.apply_mark(connection, states, epoch, mark, at_ns)
+            lost += catalog.count_gaps(connection, states, at_ns)
             catalog.save(connection, states.values())
             work.mark = self._mark.encode(epoch, states.values())
         self.epoch, self.states = epoch, states
+        self._report(lost, mark)
         self.delete_settled()
         self.file.maintain(self._clock.uptime_ns() / 1e9)
+
+    def _report(self, lost: list[LostRange], mark: Mark | None) -> None:
+        self.found_lost += lost
+        for each in lost:
+            text = "`%s`: %d elements of log `%s` are missing: they count as dropped"
+            extra = {"event": "durable.lost", "first": each.first, "last": each.last}
+            logger.error(text, self.file.path, each.count, each.log, extra=extra)
+        if mark is None and any(state.next for state in self.states.values()):
+            text = "`%s` is missing or damaged: without it, lost commits are not noticed"
+            logger.warning(text, self._mark.path, extra={"event": "durable.no-mark"})
+
+    def _report_missing(self) -> None:
+        """The database is gone, or empty, and the files beside it are not."""
+        path = self.file.path
+        if not file_bytes(path) and not path.is_dir() and self.file.has_companions:
+            text = "`%s` is missing or empty: what was stored in it is lost, %s"
+            known = "and counts as dropped" if self._mark.read() else "and its amount is not known"
+            logger.error(text, path, known, extra={"event": "durable.missing"})
 
     def add_logs(self, logs: Mapping[str, LogOptions]) -> None:
         """Adds logs, whose limits add to the space of the store. If that fails, nothing is."""

@@ -20,7 +20,7 @@ from torvyn.durable.clock import AgeClock, boot_number, uptime_s
 from torvyn.durable.disk.budget import row_cost, wal_cost
 from torvyn.durable.disk.store_file import lock_store
 from torvyn.durable.failures import StoreUnavailable, unavailable
-from torvyn.durable.log_state import LogState
+from torvyn.durable.log_state import LogState, Withdraw
 from torvyn.durable.records import (
     ClockStep,
     LogOptions,
@@ -181,11 +181,20 @@ class DurableStore:
         with self._lock:
             return self._session.attempt(move)
 
-    def note_read(self, log: str, up_to: int) -> None:
-        """The elements up to here were delivered without a read: no policy drops them any more."""
+    def set_withdraw(self, log: str, withdraw: Withdraw) -> None:
+        """Limits then drop rows that were read as well, if the reader can give them back. It is
+        asked in a commit: if that fails, the rows are still there."""
         with self._lock:
-            state = self._states[log]
-            state.read_up_to = max(state.read_up_to, up_to)
+            self._states[log].withdraw = withdraw
+
+    def unsettled(self, log: str, first: int, last: int) -> list[tuple[int, int]]:
+        """The parts of a range that are neither settled nor lost."""
+        with self._lock:
+            return list(self._states[log].uncovered(first, last))
+
+    def found_lost(self, log: str) -> int:
+        """How many elements were lost before the store was opened, as was noticed then."""
+        return sum(each.count for each in self._session.found_lost if each.log == log)
 
     def log_number(self, log: str) -> int:
         """Which of the store's logs it is, from 0 on. It never changes."""
@@ -261,6 +270,7 @@ class DurableStore:
                 for segment in checkpoints.segments(connection):
                     checkpoints.discard(connection, segment)
                 lost = log_rows.discard(connection, states.values(), self._clock.now_ns())
+            self._session.found_lost.clear()
             self._file.shrink()
             return lost
 

@@ -270,7 +270,7 @@ class FlowLinker:
             audit=settings["security.audit"],
             audit_file=audit_file(settings, self._library.written),
             checkpoint_s=checkpoint_s,
-            state_dir=state_dir(settings, self._library.written) if checkpoint_s else "",
+            state_dir=state_dir(settings, self._library.written),
             telemetry=telemetry_plan(settings, self._library.written),
             cluster=cluster_plan(settings, self._edges),
             warnings=self._problems.warnings(),

@@ -203,7 +203,7 @@ class Plan:
     checkpoint_s: float | None = None
     """How often the states of components are saved; None means never."""
     state_dir: str = ""
-    """The folder of stored elements and checkpoints; empty in a program that names none."""
+    """The folder of stored elements and checkpoints, whether or not the flow has any now."""
     telemetry: TelemetryPlan | None = None
     """None if nothing is exported."""
     cluster: ClusterPlan | None = None

@@ -92,6 +92,7 @@ pub struct EdgePlan {
     #[pyo3(from_py_with = from_python)]
     backpressure: Policy,
     low_watermark: f64,
+    max_age_s: Option<f64>,
 }
 
 /// The ends of an edge: source and port, target, input.
@@ -107,6 +108,7 @@ impl EdgePlan {
             bytes: self.bytes,
             policy: self.backpressure,
             low_watermark: self.low_watermark,
+            max_age_ns: self.max_age_s.map_or(0, |age_s| (age_s * 1e9) as u64),
         }
     }
 }

@@ -128,16 +128,17 @@ impl PyEdgeLog {
         self.0.is_closed()
     }
 
-    /// Supplies the reader with a batch; raises ValueError when it is damaged.
+    /// Supplies the reader with a part of a batch; raises ValueError when it is damaged.
     // Keyword arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (body, first, start, *, is_backlog, is_historical=false, is_live=false))]
+    #[pyo3(signature = (body, first, start, end, *, is_backlog, is_historical=false, is_live=false))]
     fn supply(
         &self,
         py: Python<'_>,
         body: &[u8],
         first: u64,
         start: u64,
+        end: u64,
         is_backlog: bool,
         is_historical: bool,
         is_live: bool,
@@ -145,10 +146,19 @@ impl PyEdgeLog {
         let lane = if is_live { Lane::Live } else { Lane::Ordered };
         let how = Restore { lane, is_backlog, is_historical };
         let log = self.0.clone();
-        let supply = move || log.supply(body, first, start, how);
+        let supply = move || log.supply(body, first, start..end, how);
         let is_quick = body.len() <= QUICK_BYTES;
         let supplied = if is_quick { supply() } else { interpreter::detached(py, supply) };
         supplied.map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Takes a range back from the reader if `expected` elements of it wait there.
+    fn withdraw(&self, start: u64, end: u64, expected: usize) -> bool {
+        self.0.withdraw(start..end, expected)
+    }
+
+    fn withdraw_all(&self) -> Vec<(u64, u64)> {
+        self.0.withdraw_all()
     }
 
     #[getter]

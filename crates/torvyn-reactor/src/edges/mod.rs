@@ -30,6 +30,8 @@ pub struct Edge {
     /// How its stream ended, once no more elements will be sent.
     pub closed: Option<Arc<End>>,
     pub accepts: Accepts,
+    /// 0 for no limit.
+    pub max_age_ns: u64,
 }
 
 /// The node at an end of an edge, or the caller. An `Option` would take twice the space.
@@ -115,6 +117,20 @@ impl Edges {
             receipt.abandon();
         }
         self.release(element);
+    }
+
+    /// Drops the elements in front of a node that have waited for too long. Returns how many.
+    #[cold]
+    pub fn drop_stale(&mut self, node: &Node, now_ns: u64) -> usize {
+        let mut count = 0;
+        for &edge in &node.spec.inputs {
+            let Edge { queue, max_age_ns, .. } = &mut self.list[usize::from(edge)];
+            let before_ns = if *max_age_ns > 0 { now_ns.saturating_sub(*max_age_ns) } else { 0 };
+            let gone: Vec<_> = std::iter::from_fn(|| queue.drop_older(before_ns)).collect();
+            count += gone.len();
+            gone.into_iter().for_each(|element| self.release(element));
+        }
+        count
     }
 
     /// Releases the first element of `input`, which has been consumed.

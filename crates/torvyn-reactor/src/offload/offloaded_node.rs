@@ -213,7 +213,9 @@ impl Core {
             return 0;
         }
         let now_ns = self.now_ns;
-        let (retries, is_behind) = (node.spec.retries, node.unfinished.has_answers());
+        // What is handed over can no longer become too old.
+        let is_single = node.spec.retries > 0 || node.spec.drops_stale;
+        let is_behind = node.unfinished.has_answers();
         if let Some(retry) = &node.unfinished.retry {
             if retry.at_ns > now_ns || retry.element.is_none() {
                 return 0;
@@ -229,7 +231,7 @@ impl Core {
         }
         // The same rule as for sources: a component that keeps up gets larger batches.
         let quick = now_ns.saturating_sub(state.handed_ns) < 1_000_000;
-        state.batch = match quick && retries == 0 {
+        state.batch = match quick && !is_single {
             _ if state.in_batches => MAX_CALL,
             true => (state.batch * 2).min(MAX_BATCH),
             false => 1,

@@ -211,5 +211,6 @@ fn unprepared() -> StageError {
 
 /// Whether its stage is called for each element and nothing is tracked.
 pub(crate) fn is_plain(node: &Node, tracks: bool) -> bool {
-    !node.takes_batches && !node.spec.tells_input && !tracks && !node.is_held
+    let spec = &node.spec;
+    !node.takes_batches && !spec.tells_input && !spec.drops_stale && !tracks && !node.is_held
 }

@@ -26,6 +26,7 @@ pub fn edge(source: usize, target: usize) -> EdgeSpec {
         bytes: 1 << 20,
         policy: Policy::Block,
         low_watermark: 0.5,
+        max_age_ns: 0,
     }
 }
 

@@ -54,6 +54,10 @@ impl Core {
             if !IS_PLAIN && node.is_held {
                 break;
             }
+            // The rest may become too old during the call: it is looked at again before the next one.
+            if !IS_PLAIN && done > 0 && node.spec.drops_stale {
+                break;
+            }
             let Some(input) = self.edges.next_input(node) else { break };
             // A filter has ended the stream, and the elements it passed are still on their way.
             if node.phase == Phase::Flushing {

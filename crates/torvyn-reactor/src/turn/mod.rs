@@ -163,10 +163,13 @@ impl Core {
         }
         self.edges.shared.set_running_node(Some(index));
         let mut moved = 0;
+        if node.spec.drops_stale {
+            moved = self.edges.drop_stale(node, self.now_ns);
+        }
         if node.unfinished.has_backlog() {
             let waiting = node.unfinished.backlog.len();
             let empty = self.edges.drain_backlog(node)?;
-            moved = waiting - node.unfinished.backlog.len();
+            moved += waiting - node.unfinished.backlog.len();
             if !empty {
                 self.collect_results(index);
                 return Ok(moved + self.note_stalled(index, moved));

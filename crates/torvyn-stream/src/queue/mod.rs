@@ -207,6 +207,20 @@ impl Queue {
         Offer::Dropped(gone)
     }
 
+    /// Removes the first element if its time is before `before_ns`, and counts it as dropped. One without a time is
+    /// never too old.
+    pub fn drop_older(&mut self, before_ns: u64) -> Option<Element> {
+        let time_ns = self.slots.front()?.timestamp_ns;
+        if time_ns == 0 || time_ns >= before_ns {
+            return None;
+        }
+        let element = self.slots.pop()?;
+        self.bytes -= element.len as usize;
+        self.note_dropped();
+        self.settle();
+        Some(element)
+    }
+
     #[inline(always)]
     fn put(&mut self, element: Element) {
         let len = element.len as usize;

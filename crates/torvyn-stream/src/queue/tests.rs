@@ -180,3 +180,24 @@ proptest! {
         prop_assert_eq!(sequences.clone(), (7..).take(sequences.len()).collect::<Vec<u64>>());
     }
 }
+
+proptest! {
+    #[test]
+    fn what_is_too_old_is_dropped_from_the_front_and_counted(
+        times in prop::collection::vec(0u64..10, 0..30),
+        before in 0u64..10,
+    ) {
+        let mut queue = Queue::new(100, 1 << 20, Policy::Block, 0.5);
+        for (sequence, time_ns) in (0..).zip(&times) {
+            queue.offer(Element::made(Emission::text("x"), 0, sequence, *time_ns));
+        }
+        let gone = std::iter::from_fn(|| queue.drop_older(before)).count();
+
+        let expected = times.iter().take_while(|&&time_ns| time_ns > 0 && time_ns < before).count();
+        let counters = QueueCounters::default();
+        queue.publish(&counters);
+        prop_assert_eq!(gone, expected);
+        prop_assert_eq!((counters.dropped.get(), queue.len()), (gone as u64, times.len() - gone));
+        prop_assert_eq!(queue.pop().map(|element| element.sequence), (gone < times.len()).then_some(gone as u64));
+    }
+}

@@ -12,6 +12,7 @@ _HEADS: Final = (
 )  # fmt: skip
 
 _BROKER_HEADS: Final = ("edge", "messages", "stored", "limit", "expired", "refused")
+_DISK_HEADS: Final = ("edge", "elements", "stored", "limit", "dropped")
 
 Document = Mapping[str, Any]
 
@@ -33,7 +34,10 @@ def render_flow(now: Document, before: Document | None) -> str:
     tables = [table(_HEADS, rows)]
     if connections:
         tables.append(table(CONNECTION_HEADS, connections))
-    if on_broker := [_broker_row(edge) for edge in statistics["edges"] if _is_on_broker(edge)]:
+    edges = [edge for edge in statistics["edges"] if edge["stored"]]
+    if on_disk := [_disk_row(edge) for edge in edges if edge["carrier"] == "disk"]:
+        tables.append(table(_DISK_HEADS, on_disk))
+    if on_broker := [_broker_row(edge) for edge in edges if edge["carrier"] == "nats"]:
         tables.append(table(_BROKER_HEADS, on_broker))
     return "\n".join((_head(now, before, elapsed_s) + "\n", *tables))
 
@@ -85,15 +89,26 @@ def _row(
     )
 
 
-def _is_on_broker(edge: Document) -> bool:
-    return edge["carrier"] == "nats" and bool(edge["stored"])
+def _name(edge: Document) -> str:
+    return f"{edge['source']}:{edge['port']} -> {edge['target']}"
+
+
+def _disk_row(edge: Document) -> tuple[str, ...]:
+    stored = edge["stored"]
+    return (
+        _name(edge),
+        str(stored["elements"]),
+        size(stored["disk_bytes"]),
+        size(stored["limit_bytes"]),
+        str(edge["dropped"]),
+    )
 
 
 def _broker_row(edge: Document) -> tuple[str, ...]:
     stored = edge["stored"]
     is_known = stored["messages"] is not None
     return (
-        f"{edge['source']}:{edge['port']} -> {edge['target']}",
+        _name(edge),
         str(stored["messages"]) if is_known else "-",
         size(stored["bytes"]) if is_known else "-",
         size(stored["limit_bytes"]),

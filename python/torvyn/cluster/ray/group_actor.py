@@ -127,7 +127,7 @@ class _DiscardOnce:
     not before those that continue it."""
 
     def __init__(self, plan: Plan, run: str) -> None:
-        from torvyn.reactor.carriers.durable_run import state_path
+        from torvyn.reactor.run.stored_shape import state_path
 
         self._run = run
         self._mark: Path = state_path(plan).with_name("discarded-for")

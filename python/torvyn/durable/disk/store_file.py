@@ -44,7 +44,9 @@ _SHRINK_PAGES: Final = 512
 _SPARSE: Final = 8
 """Free pages are given back from `_SHRINK_PAGES` on, if an eighth of the file is used."""
 _SHRINK_INTERVAL_S: Final = 10.0
-_SUFFIXES: Final = ("", "-wal", "-shm", ".ballast", ".mark", ".lock")
+_COMPANIONS: Final = (".ballast", ".mark")
+"""They are made when the database is complete."""
+_SUFFIXES: Final = ("", "-wal", "-shm", *_COMPANIONS, ".lock")
 
 
 @dataclass(slots=True)
@@ -167,6 +169,12 @@ class StoreFile:
             full = "no space left on the device"
             self.state = StoreState("degraded", full)
             raise StoreUnavailable("full", f"cannot write to `{self.path}`: {full}")
+
+    @property
+    def has_companions(self) -> bool:
+        """Whether there are files that come after the database."""
+        name = self.path.name
+        return any(self.path.with_name(name + each).exists() for each in _COMPANIONS)
 
     @property
     def has_reserve(self) -> bool:

@@ -3,7 +3,7 @@
 wired_plan      the Plan with the two ends of every durable edge as nodes, and its segments
 edge_ends       the two ends of an edge, as components
 disk_edge       what one edge has stored, supplied and settled
-supplied_rows   what is settled of the rows that were read back
+number_ranges   sets of sequence numbers
 committer       makes batches, positions and checkpoints durable together
 carrier_thread  decides what is committed when, and reads the backlog
 outage          what happens while the disk or the broker fails

@@ -21,7 +21,6 @@ from torvyn.durable.state_log import (
     key_of,
     key_part,
 )
-from torvyn.errors import FlowError
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan
 from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
@@ -237,15 +236,6 @@ def _changed(then: Mapping[str, str], now: Mapping[str, str], nodes: Sequence[st
 
 def component_name(node: NodePlan) -> str:
     return node.component.name or node.component.target
-
-
-def shape_changed(flow: str, differences: Sequence[str]) -> FlowError:
-    listing = "\n".join(f"  - {each}" for each in differences)
-    return FlowError(
-        "durable.shape-changed",
-        f"flow `{flow}` does not fit its saved state:\n{listing}",
-        hint="undo the change, or discard the saved state and what is stored with `--fresh`",
-    )
 
 
 def tell_saved(runners: Sequence[Runner]) -> None:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -157,7 +158,7 @@ class Committer:
         now_s = time.monotonic()
         if now_s - max(self._committed_at_s, self._tidied_at_s) >= TIDY_S:
             self._tidied_at_s = now_s
-            _report_lost(self._store.tidy())
+            _report_lost(self._stored(self._store.tidy))
 
     def _groups(self, edges: Sequence[DiskEdge]) -> list[list[Append]]:
         """The batches that wait, in groups that fit into one transaction."""
@@ -192,12 +193,20 @@ class Committer:
         for edge in self._edges:
             edge.add_settled(transaction, runs[edge.name])
         self.began_at_s = time.monotonic()
-        lost = self._store.commit(transaction)
+        lost = self._stored(partial(self._store.commit, transaction))
         self._runs, self._committed_at_s = {}, time.monotonic()
         self.commits += 1
-        for edge in self._edges:
-            edge.settle(runs[edge.name])
         _report_lost(lost)
+        return lost
+
+    def _stored(self, work: Callable[[], list[LostRange]]) -> list[LostRange]:
+        """Does something that may drop what the readers have."""
+        lost: list[LostRange] = []
+        try:
+            lost = work()
+        finally:
+            for edge in self._edges:
+                edge.drop_withdrawn(lost)
         return lost
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from torvyn._native import BatchReceipts, Bell, EdgeLog
 from torvyn.components.identity import ORIGIN_SHIFT
-from torvyn.durable import Append, DurableStore, LogOptions, LostRange, Transaction
-from torvyn.reactor.carriers.supplied_rows import SuppliedRows
+from torvyn.durable import Append, DurableStore, LogOptions, LostRange, Row, Transaction
+from torvyn.reactor.carriers.number_ranges import NumberRanges
 from torvyn.reactor.carriers.wired_plan import DurableEdge
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ class DiskEdge:
         self.stored_before = self.lost_before = 0
         self._next = 0
         """The first element that was not supplied from the backlog."""
-        self._live_rows: dict[int, int] = {}
-        """Rows that were supplied ahead of the backlog: their first and last elements."""
-        self._supplied = SuppliedRows()
+        self._ahead = NumberRanges()
+        """What was supplied behind it."""
+        self._withdrawn = NumberRanges()
+        """What a commit under way has taken back from the reader, to drop it."""
         self._is_finished = False
 
     def open(self, store: DurableStore, bell: Bell, pauses: bool) -> None:
@@ -68,9 +69,11 @@ class DiskEdge:
         first = self._origin + store.next_sequence(self.name)
         self.log = EdgeLog(bell, first, min(BUFFER_BYTES, most), most - 1024, pauses)
         self._next = store.acknowledged(self.name) + 1
-        stored = store.statistics(self.name)
-        self.stored_before = stored.elements
-        self.lost_before = stored.dropped + stored.expired + stored.corrupt
+        store.set_withdraw(self.name, self._withdraw)
+        stored, found_lost = store.statistics(self.name), store.found_lost(self.name)
+        # What has just been found to be missing counts as dropped in this run.
+        self.stored_before = stored.elements + found_lost
+        self.lost_before = stored.dropped + stored.expired + stored.corrupt - found_lost
 
     def attach(self, native: NativeFlow, wired: WiredPlan) -> None:
         self.writer = native.node(wired.index(self.wired.writer))
@@ -133,14 +136,15 @@ class DiskEdge:
         is_next = append.first == self._next
         if not has_room or not (is_next or self.is_live_first):
             return
+        last = append.first + append.count - 1
         if is_next:
-            self._next = append.first + append.count
+            self._next = last + 1
         else:
-            self._live_rows[append.first] = append.first + append.count - 1
-        self.store.note_read(self.name, append.first + append.count - 1)
-        self._note_row(append.first, append.first, append.count)
+            self._ahead.add(append.first, last)
         first = self._origin + append.first
-        self.log.supply(append.body, first, first, is_backlog=False, is_live=self.is_live_first)
+        end = first + append.count
+        is_live = self.is_live_first
+        self.log.supply(append.body, first, first, end, is_backlog=False, is_live=is_live)
         self.reader.wake()
 
     def refill(self) -> None:
@@ -155,35 +159,69 @@ class DiskEdge:
                 return
 
     def _refill_page(self) -> None:
+        end = self.store.next_sequence(self.name)
+        missing = next(self._ahead.missing(self._next, end - 1), None)
+        self._next = end if missing is None else missing[0]
         rows = self.store.read(self.name, self._next - 1, PAGE_BYTES)
         for row in rows:
-            if row.first in self._live_rows:
-                self._next = self._live_rows.pop(row.first) + 1
-            else:
-                self._supply_row(row.first, row.count, row.body)
+            self._supply_row(row)
         if not rows:
             # What is left was lost, or is on its way already.
-            self._next = self.store.next_sequence(self.name)
+            self._next = end
+        self._ahead.remove(0, self._next - 1)
 
-    def _supply_row(self, first: int, count: int, body: bytes) -> None:
-        start = max(first, self._next)
+    def _supply_row(self, row: Row) -> None:
         try:
-            self.log.supply(
-                body,
-                self._origin + first,
-                self._origin + start,
-                is_backlog=True,
-                is_historical=self.is_live_first,
-            )
+            for part in self.store.unsettled(self.name, max(row.first, self._next), row.last):
+                for first, last in self._ahead.missing(*part):
+                    self.log.supply(
+                        row.body,
+                        self._origin + row.first,
+                        self._origin + first,
+                        self._origin + last + 1,
+                        is_backlog=True,
+                        is_historical=self.is_live_first,
+                    )
         except ValueError as error:
-            self.store.quarantine(self.name, first, str(error))
-        else:
-            self._note_row(first, start, first + count - start)
-        self._next = first + count
+            self.store.quarantine(self.name, row.first, str(error))
+        self._next = row.last + 1
 
-    def _note_row(self, first: int, start: int, count: int) -> None:
-        if self.is_live_first:
-            self._supplied.add(first, start, count)
+    # What the limits drop
+
+    def _withdraw(self, parts: list[tuple[int, int]]) -> bool:
+        """Takes elements back from the reader, unless it has emitted some of them."""
+        for first, last in parts:
+            supplied = max(min(last + 1, self._next) - first, 0)
+            supplied += self._ahead.count(max(first, self._next), last)
+            supplied -= self._withdrawn.count(first, last)
+            start, end = self._origin + first, self._origin + last + 1
+            if not self.log.withdraw(start, end, supplied):
+                return False
+            self._withdrawn.add(first, last)
+        return True
+
+    def drop_withdrawn(self, lost: Sequence[LostRange]) -> None:
+        """A commit has ended, and has dropped this. What else was taken back is still stored, and
+        is read again."""
+        if not self._withdrawn:
+            return
+        for each in lost:
+            if each.log == self.name:
+                self._withdrawn.remove(each.first, each.last)
+        if self._withdrawn:
+            self._rewind()
+        self.reader.wake()
+
+    def _rewind(self) -> None:
+        """Everything that the reader has not emitted is read again, in order."""
+        gone = [*self._withdrawn, *self._in_log(self.log.withdraw_all())]
+        first = min(first for first, _ in gone)
+        if first < self._next:
+            self._ahead.add(first, self._next - 1)
+            self._next = first
+        for each in gone:
+            self._ahead.remove(*each)
+        self._withdrawn = NumberRanges()
 
     def finish_if_drained(self) -> None:
         """Ends the reader's stream when the writer has ended and everything was supplied."""
@@ -206,15 +244,10 @@ class DiskEdge:
             last = self._in_log(runs)[-1][1]
             transaction.acknowledged = {**transaction.acknowledged, self.name: last}
             return
-        done = self._supplied.done_after(self._in_log(runs))
-        if done:
-            transaction.settled_ranges = {**transaction.settled_ranges, self.name: done}
-
-    def settle(self, runs: list[tuple[int, int]]) -> None:
-        """The transaction is durable."""
-        if self.is_live_first:
-            for row in self._supplied.settle(self._in_log(runs)):
-                self._live_rows.pop(row, None)
+        done = NumberRanges()
+        for run in self._in_log(runs):
+            done.add(*run)
+        transaction.settled_ranges = {**transaction.settled_ranges, self.name: [*done]}
 
     def _in_log(self, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The numbers that the elements have in the log."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from torvyn._native import Bell, NativeFlow
 from torvyn.contract import Context
@@ -19,7 +17,6 @@ from torvyn.reactor.carriers.carrier_end import EndingCarrier
 from torvyn.reactor.carriers.checkpoints import (
     Checkpoints,
     needs_checkpoints,
-    shape_changed,
     tell_saved,
 )
 from torvyn.reactor.carriers.committer import Committer
@@ -27,16 +24,12 @@ from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.edge_account import fold_carriers
 from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan, wire
 from torvyn.reactor.run.aggregator_checks import check_aggregators
+from torvyn.reactor.run.stored_shape import shape_changed, state_path
 from torvyn.reactor.statistics import Statistics
 from torvyn.reactor.swap.refusals import unfit
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
-
-
-def state_path(plan: Plan) -> Path:
-    """The database of a flow. Its folder is the flow's own."""
-    return Path(plan.state_dir, quote(plan.name, safe=""), "flow.db")
 
 
 class DurableRun:

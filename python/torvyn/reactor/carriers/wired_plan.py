@@ -18,6 +18,8 @@ Name = TypeVar("Name")
 OUTPUT: Final = "output"
 GONE: Final = -1
 _UNLIMITED: Final = 2**62
+QUEUE_SHARE: Final = 32
+"""The queue behind a log has this part of its bytes at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,9 @@ def wire(plan: Plan) -> WiredPlan:
     edges = [edge for edge in plan.edges if edge.carrier == "memory"]
     for ends in cut:
         # The limits of the edge are those of its log; in front of it a plain queue suffices.
-        plain = replace(ends.edge, carrier="memory", backpressure="block")
+        plain = replace(ends.edge, carrier="memory", backpressure="block", max_age_s=None)
         edges.append(replace(plain, target=ends.writer))
-        edges.append(replace(plain, source=ends.reader, port=OUTPUT))
+        edges.append(_behind(ends, plain))
     wired = replace(plan, nodes=tuple(nodes), edges=tuple(edges))
     segment_of, names = _segments(wired)
     return WiredPlan(wired, tuple(cut), segment_of, names)
@@ -89,6 +91,16 @@ def restrict(wired: WiredPlan, names: Set[str]) -> WiredPlan:
 def _cut(edge: EdgePlan) -> DurableEdge:
     log = f"{edge.source}:{edge.port}->{edge.target}"
     return DurableEdge(log, edge, f"{log} (writer)", f"{log} (reader)")
+
+
+def _behind(ends: DurableEdge, plain: EdgePlan) -> EdgePlan:
+    """The queue behind the log. What is in it is not dropped to make room, so it is small beside
+    the log; what has become too old in it is dropped."""
+    edge = ends.edge
+    most_bytes = min(edge.bytes, edge.max_bytes // QUEUE_SHARE)
+    behind = replace(plain, source=ends.reader, port=OUTPUT, bytes=most_bytes)
+    # The clock of another machine says little about an age.
+    return replace(behind, max_age_s=edge.max_age_s) if edge.carrier == "disk" else behind
 
 
 def _node(name: str, role: Role, component: object, ports: tuple[str, ...]) -> NodePlan:

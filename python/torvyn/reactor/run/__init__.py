@@ -6,6 +6,7 @@ run_setup          the runners and grants of one run
 native_flow        a Plan and its runners as the native core takes them
 aggregator_checks  refuses aggregators that would lose elements in a crash
 method_binding     the methods of an inline component, fetched once
+stored_shape       refuses a flow that has no place for what is stored
 component_state    the state of a component, from one instance to another
 run_swaps          what a swap changes in a run
 lifecycle          the start and the end of all components

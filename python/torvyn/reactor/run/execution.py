@@ -32,6 +32,7 @@ from torvyn.reactor.run.lifecycle import Lifecycle
 from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
 from torvyn.reactor.run.run_setup import RunSetup, make_context, make_runners
 from torvyn.reactor.run.run_statistics import RunStatistics
+from torvyn.reactor.run.stored_shape import check_unread_store
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import (
     AsyncDriver,
@@ -66,6 +67,7 @@ class Execution:
         request_id: str | None = None,
         is_fresh: bool = False,
     ) -> None:
+        self._is_fresh = is_fresh
         self.durable = _durable_run(plan, is_fresh)
         plan = self.plan = plan if self.durable is None else self.durable.plan
         self.error: BaseException | None = None
@@ -160,6 +162,8 @@ class Execution:
             await driver.call_apart(opened, durable.cancel_start)
         else:
             check_aggregators(self.plan, self.runners)
+        if durable is None or durable.is_remote:
+            check_unread_store(self.plan, self._is_fresh)
         await self.lifecycle.init(driver)
         if self.durable is not None:
             self.durable.restore()

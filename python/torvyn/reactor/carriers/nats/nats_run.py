@@ -20,7 +20,7 @@ from torvyn.jetstream.start_wait import BrokerWait
 from torvyn.link.plan import ClusterPlan, EdgePlan, Plan
 from torvyn.link.segments import Segment, segments_of
 from torvyn.reactor.carriers.carrier_end import EndingCarrier
-from torvyn.reactor.carriers.checkpoints import Checkpoints, shape_changed
+from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.durable_run import DurableRun
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.edge_streams import open_streams, origin
@@ -42,6 +42,7 @@ from torvyn.reactor.carriers.nats.refusals import run_over, writers_changed
 from torvyn.reactor.carriers.nats.sent_batches import discard_sent
 from torvyn.reactor.carriers.nats.stream_figures import StreamFigures
 from torvyn.reactor.carriers.wired_plan import WiredPlan, restrict, wire
+from torvyn.reactor.run.stored_shape import shape_changed
 from torvyn.reactor.statistics import Statistics
 
 if TYPE_CHECKING:
