@@ -77,7 +77,7 @@ def _inspect(connection: Database, path: Path, report: StoreReport, is_quick: bo
     report.elements = {state.name: state.elements for state in states.values()}
     segments = checkpoints.segments(connection)
     saved = {segment: checkpoints.load(connection, segment) for segment in segments}
-    report.segments = [segment for segment, each in saved.items() if each and each.states]
+    report.segments = [segment for segment, each in saved.items() if each and each.parts]
     if is_quick:
         return
     for state in states.values():
