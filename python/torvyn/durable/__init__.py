@@ -15,6 +15,7 @@ catalog      the logs that a database has
 log_state    the account of one log: positions, holes, counts
 log_rows     the rows of one log: append, settle, drop, read, quarantine
 checkpoints  the saved states of segments
+dead_letters  elements that a node refused for good
 inspection   looks into a store without changing it
 clock        ages by the wall clock and by the time since boot
 disk         the files, and what can go wrong with them
