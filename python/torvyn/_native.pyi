@@ -195,6 +195,13 @@ class EdgeLog:
     def step_offset(self, offset_ns: int) -> None: ...  # the wall clock was set
     # First number, count, Unix time of the newest element, body, receipts, key
     def take(self) -> tuple[int, int, int, bytes, BatchReceipts, str | None] | None: ...
+    # Batches that `take` returns next; returns the number of their first element
+    def put_back(self, batches: list[bytes], now_ns: int) -> int: ...
+    @staticmethod
+    def encode(payload: bytes, time_ns: int) -> bytes: ...  # A batch of one element
+    # Unix time, content type, attributes as JSON or nothing, payload
+    @staticmethod
+    def decode(batch: bytes) -> list[tuple[int, str, bytes, bytes]]: ...
     def fail(
         self, message: str
     ) -> None: ...  # The flow fails with the next element, or attempt to read one
@@ -408,6 +415,11 @@ class NativeFlow:
         clock: ManualClock | None = None,
         checkpoints: tuple[list[int], list[bool], Callable[..., None]] | None = None,
         contexts: list[Context] | None = None,
+        # Node, kind, message, exception, sequence, batch of what was refused: is it stored?
+        store_refused: Callable[
+            [int, ErrorKind, str, BaseException | None, int | None, bytes | None], bool
+        ]
+        | None = None,
     ) -> NativeFlow: ...
     # Runs turns on this thread
     def drive(self, until_output: bool = False, wait: bool = True) -> TurnStatus: ...

@@ -197,6 +197,9 @@ class ComponentError(FlowError):
     """
 
     default_code = "component.internal"
+    refused: bytes | None = None
+    """For `InvalidInput` raised by a source: what it read and could not make an element of. It has
+    gone on behind it."""
 
     def __init__(
         self, message: str = "", *, hint: str | None = None, code: str | None = None

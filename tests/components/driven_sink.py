@@ -10,4 +10,7 @@ class DrivenSink:
         self.sink = sink
 
     def push(self, *elements):
-        asyncio.run(asyncio.wait_for(self.sink.push_batch(elements), 20))
+        """Raises the first refusal."""
+        answer = asyncio.run(asyncio.wait_for(self.sink.push_batch(elements), 20))
+        for error in filter(None, answer or ()):
+            raise error

@@ -118,6 +118,13 @@ impl BatchBuilder {
         self.newest_ns
     }
 
+    /// A batch that was finished before, with its elements, as new as `newest_ns`.
+    pub fn reopen(batch: &[u8], newest_ns: i64) -> Result<Self, BatchError> {
+        let stored = decode(batch)?;
+        let last_ns = stored.last().map_or(0, |one| one.time_ns);
+        Ok(Self { bytes: batch.to_vec(), count: stored.len() as u32, last_ns, newest_ns })
+    }
+
     /// The finished batch.
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes[8..HEADER].copy_from_slice(&self.count.to_le_bytes());

@@ -325,6 +325,21 @@ impl EdgeLog {
         Some(Batch { first, count, newest_ns, key, body: builder.finish(), receipts: Receipts(receipts) })
     }
 
+    /// Puts batches in front of what waits for the carrier, which takes them next. Returns the number that the first
+    /// of their elements will have. Their age counts from `now_ns` on.
+    pub fn put_back(&self, batches: &[Vec<u8>], now_ns: i64) -> Result<u64, BatchError> {
+        let reopened = batches.iter().map(|batch| BatchBuilder::reopen(batch, now_ns));
+        let builders = reopened.collect::<Result<Vec<_>, _>>()?;
+        let mut state = self.write();
+        for builder in builders.into_iter().rev() {
+            state.full.push_front(OpenBatch { builder, ..OpenBatch::default() });
+        }
+        let next = state.next_sequence;
+        drop(state);
+        self.bell.ring();
+        Ok(next)
+    }
+
     /// The flow fails with this message when it sends or reads the next element.
     pub fn fail(&self, message: String) {
         self.read().failure = Some(message.clone());

@@ -172,6 +172,8 @@ shared_enum!(Recovery, "RecoveryPolicy", {
     FailFast => "FAIL_FAST",
     Skip => "SKIP",
     DeadLetter => "DEAD_LETTER",
+    Store => "STORE",
+    SetAside => "SET_ASIDE",
 });
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The blueprint: everything the reactor needs to run one flow. Nodes are named by their position.
 
-use torvyn_stream::{Element, Policy, StageError};
+use torvyn_stream::{Element, Ledger, Policy, StageError};
 
 use crate::checkpoints::Checkpoints;
 use crate::node::Node;
@@ -20,7 +20,12 @@ pub enum Role {
 pub enum Recovery {
     FailFast,
     Skip,
+    /// It is sent through the last port of its node.
     DeadLetter,
+    /// It is stored by the host.
+    Store,
+    /// An element that was refused as invalid is stored by the host; any other failure ends the flow.
+    SetAside,
 }
 
 /// An edge. Without a source it is the flow's entry, without a target its exit.
@@ -51,6 +56,20 @@ pub type Annotate = fn(&mut Element, &StageError);
 /// Called for each error that a policy handles: the node, the error, the element's sequence, the node's error count.
 pub type OnError = Box<dyn Fn(usize, &StageError, Option<u64>, u64) + Send>;
 
+/// What a node has refused, for the host to store.
+pub struct Refused<'a> {
+    pub node: usize,
+    /// None: a source could not make an element of it, and the error has it.
+    pub element: Option<&'a Element>,
+    pub error: &'a StageError,
+    /// Counts the copies of the node.
+    pub ledger: &'a Ledger,
+    pub now_ns: u64,
+}
+
+/// Stores what was refused durably, before it is settled. False: it cannot be stored now.
+pub type StoreRefused = Box<dyn Fn(Refused<'_>) -> bool + Send>;
+
 /// One flow, ready to run. Nodes are in topological order.
 pub struct Blueprint {
     pub nodes: Vec<Node>,
@@ -66,5 +85,7 @@ pub struct Blueprint {
     pub annotate: Option<Annotate>,
     pub timing: Timing,
     pub on_error: Option<OnError>,
+    /// What stores the elements of `Recovery::Store` and `Recovery::SetAside`; without it they are not settled.
+    pub store_refused: Option<StoreRefused>,
     pub checkpoints: Option<Checkpoints>,
 }

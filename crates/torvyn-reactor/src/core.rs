@@ -6,7 +6,7 @@ use std::sync::Arc;
 use torvyn_stream::{Element, Emission, End, Outbox, QueueCounters};
 
 use crate::backoff::Jitter;
-use crate::blueprint::{Annotate, Blueprint, OnError, Timing};
+use crate::blueprint::{Annotate, Blueprint, OnError, StoreRefused, Timing};
 use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::edges::{Edge, Edges};
@@ -65,6 +65,7 @@ pub struct Core {
     pub timed: bool,
     pub annotate: Option<Annotate>,
     pub on_error: Option<OnError>,
+    pub store_refused: Option<StoreRefused>,
     pub tracer: Option<Box<Tracer>>,
     pub checkpoint: Option<Box<Checkpoints>>,
     /// The swap that waits for its stage.
@@ -114,6 +115,7 @@ impl Core {
             timed: false,
             annotate: blueprint.annotate,
             on_error: blueprint.on_error,
+            store_refused: blueprint.store_refused,
             tracer: None,
             checkpoint: blueprint.checkpoints.map(Box::new),
             swap: None,
@@ -206,6 +208,7 @@ impl Core {
             + (self.edges.list.capacity() - self.edges.list.len()) * size_of::<Edge>()
             + self.order.as_ref().map_or(0, |order| size_of_val(&**order))
             + self.on_error.as_ref().map_or(0, |tell| size_of_val(&**tell))
+            + self.store_refused.as_ref().map_or(0, |store| size_of_val(&**store))
             + self.tracer.as_ref().map_or(0, |tracer| size_of::<Tracer>() + tracer.heap_bytes())
             + self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size_bytes())
             + self.swap.as_ref().map_or(0, |_| size_of::<Swap>());

@@ -28,7 +28,7 @@ pub mod wake_pipe;
 pub mod workers;
 
 pub use backoff::Backoff;
-pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
+pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Refused, Role, StoreRefused, Timing};
 pub use checkpoints::{Checkpoints, CutRequests, Rest};
 pub use clock::Clock;
 pub use flow::{Driver, Flow, Status};

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use torvyn_stream::Policy;
+use torvyn_stream::{ErrorKind, Policy, StageError};
 
 use crate::backoff::Backoff;
 use crate::blueprint::{EdgeSpec, Recovery, Role};
@@ -58,6 +58,20 @@ impl NodeSpec {
         for (port, leaving) in self.ports.iter_mut().enumerate() {
             let edges = numbered.clone().filter(|(_, edge)| edge.source == Some((index, port)));
             *leaving = edges.map(|(number, _)| number).collect();
+        }
+    }
+
+    /// What happens when the last call has failed: to its element, or to what a source could not make one of.
+    pub fn recovery_from(&self, error: &StageError, has_element: bool) -> Recovery {
+        let is_source = self.role == Role::Source;
+        let is_refused = error.kind == ErrorKind::InvalidInput && (has_element || is_source);
+        match self.recovery {
+            _ if error.stops_the_flow() => Recovery::FailFast,
+            Recovery::SetAside if is_refused => Recovery::Store,
+            Recovery::SetAside => Recovery::FailFast,
+            Recovery::Store if is_source && !is_refused => Recovery::FailFast,
+            Recovery::Store if !has_element && !is_source => Recovery::Skip,
+            recovery => recovery,
         }
     }
 

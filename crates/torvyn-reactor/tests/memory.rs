@@ -225,6 +225,7 @@ impl Graph {
             annotate: None,
             timing: self.timing,
             on_error: None,
+            store_refused: None,
             checkpoints: None,
         };
         let flow = Flow::new(blueprint, shared, Clock::monotonic(1));

@@ -5,6 +5,7 @@ spec         the spec of a component: name, summary, options
 config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
 identity     what identifies an element in every run of its flow
+batch_results  which elements of a batch a sink refuses for good
 retry        repeats a call while the other side is away
 restart      loops of threads and tasks, which begin again when they fail
 event_time   event time from fields, and the wall clock

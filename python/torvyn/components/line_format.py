@@ -72,10 +72,12 @@ class LineFormat:
 
     def decode(self, line: bytes, where: str) -> str | Output | None:
         """A line without its end as an element; None for an empty line that carries nothing."""
-        text = self.decode_text(line, where)
-        if not self.is_json:
-            return text
-        return self.check_json(text, where)
+        try:
+            text = self.decode_text(line, where)
+            return self.check_json(text, where) if self.is_json else text
+        except InvalidInput as error:
+            error.refused = line
+            raise
 
     def decode_text(self, line: bytes, where: str) -> str:
         encoding = self.encoding
@@ -100,11 +102,14 @@ class LineFormat:
             raise InvalidInput(f"{where} is {error}") from error
         return Output(text, content_type=JSON_TYPE)
 
-    def too_long(self, where: str) -> InvalidInput:
-        return InvalidInput(
+    def too_long(self, where: str, start: bytes = b"") -> InvalidInput:
+        """`start`: as much of the line as was kept."""
+        error = InvalidInput(
             f"{where} is longer than {self.max_bytes} bytes",
             hint="raise `max_line` to accept longer lines",
         )
+        error.refused = start
+        return error
 
 
 class SplitLine(NamedTuple):

@@ -123,6 +123,10 @@ class RecoveryPolicy(TextEnum):
     FAIL_FAST = "fail-fast"
     SKIP = "skip"
     DEAD_LETTER = "dead-letter"
+    STORE = "store"
+    """It is stored with the dead letters of the flow."""
+    SET_ASIDE = "set-aside"
+    """It is stored if it was refused as invalid, and else ends the flow."""
 
 
 class PriorityClass(TextEnum):

@@ -16,8 +16,8 @@ Backpressure: TypeAlias = Literal["block", "drop-oldest", "drop-newest", "error"
 Carrier: TypeAlias = Literal["memory", "disk", "nats"]
 Order: TypeAlias = Literal["oldest-first", "live-first"]
 RunMode: TypeAlias = Literal["inline", "async", "thread"]
-PolicyName: TypeAlias = Literal["fail-fast", "skip", "retry", "dead-letter"]
-LastResort: TypeAlias = Literal["fail-fast", "skip", "dead-letter"]
+PolicyName: TypeAlias = Literal["fail-fast", "set-aside", "skip", "retry", "dead-letter"]
+LastResort: TypeAlias = Literal["fail-fast", "set-aside", "skip", "dead-letter"]
 """The policies that may follow the last retry."""
 
 

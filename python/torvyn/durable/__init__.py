@@ -16,6 +16,7 @@ log_state    the account of one log: positions, holes, counts
 log_rows     the rows of one log: append, settle, drop, read, quarantine
 state_log    the states of a segment as a log of changes
 checkpoints  that log in the database
+dead_letters  elements that a node refused for good
 inspection   looks into a store without changing it
 clock        ages by the wall clock and by the time since boot
 disk         the files, and what can go wrong with them

@@ -10,7 +10,7 @@ from typing import Final
 from torvyn.errors import Location
 from torvyn.link.checks.topology import reachable
 from torvyn.link.component_traits import ERROR, INPUT
-from torvyn.link.error_policy import FAIL_FAST, parse_policy
+from torvyn.link.error_policy import FAIL_FAST, SET_ASIDE, parse_policy
 from torvyn.link.node_linker import NodeLinker
 from torvyn.link.option_values import place_of
 from torvyn.link.plan import EdgePlan, ErrorPolicy, NodePlan
@@ -28,6 +28,8 @@ class DeadLetters:
         self._node_linker = node_linker
         self._problems = problems
         self._sinks: dict[str, NodePlan] = {}
+        is_durable = any(edge.carrier in ("disk", "nats") for edge in flow.edges)
+        self._keeps_state = is_durable or bool(flow.checkpoint_s)
 
     @property
     def sinks(self) -> dict[str, NodePlan]:
@@ -35,11 +37,13 @@ class DeadLetters:
         return {node.name: node for node in self._sinks.values()}
 
     def policy(self, node: NodeRecord) -> ErrorPolicy:
-        """The policy of the node, else that of the flow."""
+        """The policy of the node, else that of the flow. By default, a flow that keeps state sets
+        aside what a node refuses: it would be refused again after every start."""
         option = self._flow.on_error if node.on_error is None else node.on_error
+        keeps_state = self._keeps_state
         if option is None:
-            return FAIL_FAST
-        return parse_policy(option, self._place(node), self._problems)
+            return SET_ASIDE if keeps_state else FAIL_FAST
+        return parse_policy(option, self._place(node), self._problems, keeps_state=keeps_state)
 
     def edges(
         self, nodes: dict[str, NodePlan | None], edges: Sequence[EdgePlan]

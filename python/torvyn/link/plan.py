@@ -43,13 +43,13 @@ class ErrorPolicy:
     """What happens to an element whose call failed."""
 
     policy: str = "fail-fast"
-    """`fail-fast`, `skip`, `retry` or `dead-letter`."""
+    """`fail-fast`, `set-aside`, `skip`, `retry` or `dead-letter`."""
     max: int = ON_ERROR.default("max")
     backoff_s: float = ON_ERROR.default("backoff")
     then: str = ON_ERROR.default("then")
-    """What follows the last retry: `fail-fast`, `skip` or `dead-letter`."""
+    """What follows the last retry: `fail-fast`, `set-aside`, `skip` or `dead-letter`."""
     to: str | None = None
-    """The node or file that receives dead letters."""
+    """The node or file that receives dead letters; None means the store of the flow."""
     max_backoff_s: float = ON_ERROR.default("max_backoff")
 
     @property
@@ -59,7 +59,13 @@ class ErrorPolicy:
     @property
     def recovery(self) -> str:
         """What happens once no retry is left."""
-        return self.then if self.policy == "retry" else self.policy
+        last = self.then if self.policy == "retry" else self.policy
+        return "store" if last == "dead-letter" and self.to is None else last
+
+    @property
+    def stores_letters(self) -> bool:
+        """Whether elements may go to the dead letters of the flow."""
+        return self.recovery in ("store", "set-aside")
 
 
 @dataclass(frozen=True, slots=True)

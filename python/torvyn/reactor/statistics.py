@@ -128,6 +128,9 @@ class EdgeStatistics:
     carrier: str = "memory"
     stored: LogStatistics | BrokerStatistics | None = None
     """What a durable edge has stored, now or at the end of the flow."""
+    restored: int = 0
+    """Elements that entered without the node before it: an earlier run had stored them, or they
+    were dead letters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,12 +130,14 @@ def test_json_lines_hold_one_value_per_line(start, path):
     assert path.read_text() == '{"a":1}\n[2]\n'
 
 
-def test_a_payload_that_is_not_json_is_rejected_as_a_json_line(start, path):
+def test_a_payload_that_is_not_json_is_refused_as_a_json_line_and_the_others_are_written(
+    start, path
+):
     sink = start(File, {"path": str(path), "format": "jsonl"})
-    with pytest.raises(InvalidInput):
-        sink.push_batch([Element("1"), Element("{")])
+    answer = sink.push_batch([Element("1"), Element("{"), Element("2")])
     sink.teardown()
-    assert path.read_text() == ""
+    assert [type(error) for error in answer] == [type(None), InvalidInput, type(None)]
+    assert path.read_text() == "1\n2\n"
 
 
 def test_a_batch_waits_for_the_disk_once_and_before_it_returns(start, path, monkeypatch):

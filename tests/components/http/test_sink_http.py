@@ -18,6 +18,7 @@ from torvyn.components import HttpSink as Http
 from torvyn.components.config import config_text
 from torvyn.components.http.batch_body import BodyEncoder
 from torvyn.components.http.http_client import HttpClient
+from torvyn.components.http.uplink import UNKNOWN_IN_A_ROW
 from torvyn.contract import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable
 from torvyn.testing import CollectingSink
@@ -61,7 +62,12 @@ def test_a_body_takes_what_fits_and_never_exceeds_the_limit(data):
     sizes = data.draw(st.lists(st.integers(1, limit + 2), min_size=1, max_size=8))
     encoder = BodyEncoder(format, "dev", gzip=False, max_count=100, max_bytes=limit)
 
-    bodies = list(encoder.bodies([Element("1" * size) for size in sizes]))
+    elements = [Element("1" * size) for size in sizes]
+    parts = encoder.parts([(at, encoder.payload(each)) for at, each in enumerate(elements)])
+    bodies = [
+        encoder.body([elements[at] for at, _ in part], [payload for _, payload in part])
+        for part in parts
+    ]
 
     counts = [1] * len(sizes) if format == "raw" else divide(sizes, limit - outer)
     assert [body.element_count for body in bodies] == counts
@@ -94,7 +100,7 @@ JSON = st.recursive(
 def test_a_payload_that_is_no_json_is_refused_with_its_reason(server, sink, payload):
     with pytest.raises(InvalidInput, match=r"not valid JSON|not UTF-8"):
         sink(server.url).push(Element("1"), Element(payload))
-    assert server.bodies == []
+    assert server.bodies == [b"[1]"]
 
 
 @settings(deadline=None, max_examples=sample(20, full=500))
@@ -215,9 +221,52 @@ def test_an_answer_about_the_elements_is_their_error(server, sink, status):
 def test_a_redirect_is_not_followed(server, sink):
     server.answer(302, Location="http://127.0.0.1:1/elsewhere")
 
-    with pytest.raises(Unavailable, match="302"):
-        sink(server.url).push(*readings(1))
+    with pytest.raises(Unavailable, match="302") as caught:
+        sink(server.url, on_disconnect="fail").push(*readings(1))
     assert len(server.bodies) == 1
+    assert "correct `url`" in caught.value.hint
+
+
+@pytest.mark.parametrize("bad", [[0], [6], [3, 4], range(7)])
+def test_a_refused_request_is_divided_until_the_elements_at_fault_are_found(server, sink, bad):
+    server.rejects = lambda body: any(b'"n": %d}' % n in body for n in bad) and 422
+
+    answer = asyncio.run(sink(server.url).sink.push_batch(readings(7)))
+
+    assert [error is not None for error in answer] == [n in bad for n in range(7)]
+    accepted = [value["n"] for body in server.accepted for value in json.loads(body)]
+    assert accepted == [n for n in range(7) if n not in bad]
+    assert len(server.bodies) <= min(1 + 2 * len(bad) * 3, 2 * 7)
+
+
+def test_what_a_server_does_not_know_is_refused_once_it_has_accepted_something(server, sink):
+    server.rejects = lambda body: b'"n": 1}' in body and 404
+    out = sink(server.url)
+
+    answer = asyncio.run(out.sink.push_batch(readings(1)))
+    again = asyncio.run(out.sink.push_batch(readings(3)))
+
+    assert answer is None
+    assert [error is not None for error in again] == [False, True, False]
+
+
+def test_a_path_that_is_gone_is_waited_for(server, sink):
+    out = sink(server.url, format="raw")
+    out.push(*readings(1))
+    server.answer(*[404] * (UNKNOWN_IN_A_ROW + 3))
+
+    answer = asyncio.run(out.sink.push_batch(readings(20)))
+
+    assert sum(error is not None for error in answer) == UNKNOWN_IN_A_ROW
+    assert len(out.delays) == 3
+
+
+def test_a_content_type_that_is_no_header_is_refused(server, sink):
+    bad = Element("a", content_type="text/\u20ac")
+
+    answer = asyncio.run(sink(server.url, format="raw").sink.push_batch([bad, Element("b")]))
+
+    assert [error is not None for error in answer] == [True, False]
 
 
 def test_retry_after_is_the_shortest_delay(server, sink):

@@ -7,9 +7,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_log::{
-    Attributes, Bell, EdgeLog, Keys, Lane, Limits, LogReader, LogWriter, Marks, Receipts, Restore,
+    Attributes, BatchBuilder, Bell, EdgeLog, Keys, Lane, Limits, LogReader, LogWriter, Marks, Receipts,
+    Restore, decode,
 };
-use torvyn_stream::{Element, ErrorKind, Foreign, Stage, StageError};
+use torvyn_stream::{
+    ContentType, Delivery, Element, Emission, ErrorKind, Foreign, Payload, Stage, StageError,
+};
 
 use crate::element::convert::{attributes_of, bare_element, component_error};
 use crate::element::foreign::{foreign, object};
@@ -41,6 +44,9 @@ impl PyBell {
         interpreter::detached(py, move || bell.wait(Duration::from_secs_f64(timeout_s)))
     }
 }
+
+/// Unix time in nanoseconds, content type, attributes as JSON or nothing, payload.
+type StoredElement = (i64, String, Py<PyBytes>, Py<PyBytes>);
 
 /// The receipts of a batch, which are settled when it is durable.
 #[pyclass(frozen, module = "torvyn._native", name = "BatchReceipts")]
@@ -128,6 +134,38 @@ impl PyEdgeLog {
         self.0.is_closed()
     }
 
+    /// Puts batches in front of what waits; returns the number of their first element. Raises ValueError when one is
+    /// damaged, and then puts none.
+    fn put_back(&self, batches: Vec<Vec<u8>>, now_ns: i64) -> PyResult<u64> {
+        self.0.put_back(&batches, now_ns).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// A batch of one element of bytes.
+    #[staticmethod]
+    fn encode(py: Python<'_>, payload: &[u8], time_ns: i64) -> Py<PyBytes> {
+        let mut batch = BatchBuilder::default();
+        let emission = Emission {
+            payload: Payload::from_slice(payload),
+            len: payload.len() as u32,
+            content_type: ContentType::BINARY,
+            companion: None,
+            delivery: Delivery::default(),
+        };
+        batch.push(&Element::made(emission, 0, 0, 0), payload, time_ns, &[]);
+        PyBytes::new(py, &batch.finish()).unbind()
+    }
+
+    /// The elements of a batch; raises ValueError when it is damaged.
+    #[staticmethod]
+    fn decode(py: Python<'_>, batch: &[u8]) -> PyResult<Vec<StoredElement>> {
+        let stored = decode(batch).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
+        let elements = stored.iter().map(|one| {
+            (one.time_ns, one.name.as_str().to_owned(), bytes(one.attributes), bytes(one.payload))
+        });
+        Ok(elements.collect())
+    }
+
     /// Supplies the reader with a part of a batch; raises ValueError when it is damaged.
     // Keyword arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
@@ -205,7 +243,7 @@ impl Keys for KeyFunction {
 }
 
 /// Attributes are stored as JSON.
-struct JsonAttributes;
+pub struct JsonAttributes;
 
 impl Attributes for JsonAttributes {
     fn encode(&self, companion: &Foreign, out: &mut Vec<u8>) -> Result<(), StageError> {

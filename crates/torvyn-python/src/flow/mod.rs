@@ -34,7 +34,9 @@ use crate::flow::feed::{Fed, feed_items, feed_text, finish_feed};
 use crate::flow::graph_change::GraphOrder;
 use crate::flow::iterator::{FlowIterator, NodeHandle};
 use crate::flow::pool::Workers;
-use crate::flow::report::{TraceRow, annotate, report_to, statistics_dict, take_failure, take_trace};
+use crate::flow::report::{
+    TraceRow, annotate, report_to, statistics_dict, store_with, take_failure, take_trace,
+};
 use crate::flow::waker::PyWaker;
 use crate::symbols::Symbols;
 
@@ -54,7 +56,7 @@ impl NativeFlow {
     // Keyword arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None, checkpoints=None, contexts=None))]
+    #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None, checkpoints=None, contexts=None, store_refused=None))]
     fn new(
         py: Python<'_>,
         plan: Plan,
@@ -66,6 +68,7 @@ impl NativeFlow {
         clock: Option<&Bound<'_, ManualClock>>,
         checkpoints: Option<(Vec<usize>, Vec<bool>, Py<PyAny>)>,
         contexts: Option<Vec<Py<PyAny>>>,
+        store_refused: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let symbols = Symbols::get(py)?;
         let edges = plan.edges(edges)?;
@@ -105,6 +108,7 @@ impl NativeFlow {
             annotate: Some(annotate),
             timing: plan.timing,
             on_error: Some(report_to(on_error.clone_ref(py))),
+            store_refused: store_refused.map(store_with),
             checkpoints,
         };
         let exit = node_context(0);

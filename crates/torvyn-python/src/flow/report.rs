@@ -1,14 +1,18 @@
 //! The counters, the trace and the failure of a flow as plain Python data. Python renders them for people.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
+use torvyn_log::{Attributes, BatchBuilder};
 use torvyn_reactor::trace::Event;
-use torvyn_reactor::{Flow, OnError, SharedState};
-use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
+use torvyn_reactor::{Flow, OnError, Refused, SharedState, StoreRefused};
+use torvyn_stream::{CopyReason, Element, ErrorKind, Ledger, StageError};
 
 use crate::element::foreign::{foreign, object};
 use crate::enums::to_python;
+use crate::flow::edge_log::JsonAttributes;
 
 /// The kind as text, for dead letters and the errors of guests.
 pub fn kind_name(kind: ErrorKind) -> &'static str {
@@ -138,6 +142,48 @@ pub fn report_to(callback: Py<PyAny>) -> OnError {
             }
         });
     })
+}
+
+/// Gives what nodes refused to Python, which stores it:
+/// `callback(node, kind, message, exception, sequence, batch) -> bool`. `batch` has the element, if there is one.
+pub fn store_with(callback: Py<PyAny>) -> StoreRefused {
+    Box::new(move |refused| {
+        let batch = refused.element.map(|element| batch_of(element, refused.ledger, refused.now_ns));
+        let Refused { node, element, error, .. } = refused;
+        Python::attach(|py| {
+            let exception = error.object.as_ref().map(|exception| object(py, exception));
+            let sequence = element.map(|element| element.sequence);
+            let called = to_python(py, error.kind).and_then(|kind| {
+                let batch = batch.as_ref().map(|batch| PyBytes::new(py, batch));
+                let arguments = (node, kind, &error.message, exception, sequence, batch);
+                callback.call1(py, arguments)?.extract::<bool>(py)
+            });
+            called.unwrap_or_else(|error| {
+                error.write_unraisable(py, Some(callback.bind(py)));
+                false
+            })
+        })
+    })
+}
+
+/// The element as durable edges store it.
+fn batch_of(element: &Element, ledger: &Ledger, now_ns: u64) -> Vec<u8> {
+    let mut attributes = Vec::new();
+    if let Some(companion) = &element.companion
+        && JsonAttributes.encode(companion, &mut attributes).is_err()
+    {
+        // What is no JSON cannot be stored: the payload is what counts.
+        attributes.clear();
+    }
+    let age_ns = now_ns.saturating_sub(element.timestamp_ns);
+    let time_ns = unix_ns().saturating_sub(age_ns as i64);
+    let mut batch = BatchBuilder::default();
+    batch.push(element, element.read(ledger).unwrap_or_default(), time_ns, &attributes);
+    batch.finish()
+}
+
+fn unix_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }
 
 /// Node, outcome, outputs, copied bytes, sequence, start and duration in nanoseconds.

@@ -182,8 +182,8 @@ impl Core {
         let received = self.edges.shared.nodes[index].received.get();
         let node = &mut self.nodes[index];
         let is_retried = error.may_be_retried() && attempt < node.spec.retries;
-        let ends_the_flow =
-            !is_retried && (error.stops_the_flow() || node.spec.recovery == Recovery::FailFast);
+        let recovery = node.spec.recovery_from(&error, element.is_some());
+        let ends_the_flow = !is_retried && recovery == Recovery::FailFast;
         let can_return = element.is_some() || node.role == Role::Source;
         let ends = |trial: &mut Box<Trial>| {
             self.swap.is_none()

@@ -43,6 +43,7 @@ pub fn blueprint(source: impl Stage + 'static, sink: impl Stage + 'static) -> Bl
         annotate: None,
         timing: Timing::Off,
         on_error: None,
+        store_refused: None,
         checkpoints: None,
     }
 }

@@ -16,7 +16,7 @@ use crate::trace::{CallOutcome, Event};
 use crate::turn::verdict::note_stamp;
 
 /// An attempt after which nothing is retried.
-const LAST: u32 = u32::MAX;
+pub(super) const LAST: u32 = u32::MAX;
 
 impl Core {
     /// Gives the stage what waits in `input`, at most `room` elements, and concludes each. `None`: the stage must be

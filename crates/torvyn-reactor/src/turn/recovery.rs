@@ -1,12 +1,16 @@
-//! Error policies: retries, skipped elements and dead letters.
+//! Error policies: retries, skipped elements, dead letters, and elements that the host stores.
 
 use torvyn_stream::{Element, StageError};
 
-use crate::blueprint::Recovery;
+use crate::blueprint::{Recovery, Refused};
 use crate::core::Core;
 use crate::node::Retry;
 use crate::shared_state::{Failure, FailureKind};
+use crate::turn::batch::LAST;
 use crate::turn::verdict::method_name;
+
+/// When an element that could not be stored is given to its node again.
+const STORE_RETRY_NS: u64 = 1_000_000_000;
 
 impl Core {
     /// Applies the node's error policy to a failed call.
@@ -35,7 +39,19 @@ impl Core {
             node.unfinished.fill().retry = Some(Box::new(Retry { element, attempt: attempt + 1, at_ns }));
             return Ok(());
         }
-        if error.stops_the_flow() || node.spec.recovery == Recovery::FailFast {
+        let mut recovery = node.spec.recovery_from(&error, element.is_some());
+        if recovery == Recovery::Store {
+            let (ledger, now_ns) = (&counters.ledger, self.now_ns);
+            let refused = Refused { node: index, element: element.as_ref(), error: &error, ledger, now_ns };
+            let is_stored = self.store_refused.as_ref().is_some_and(|store| store(refused));
+            match element {
+                Some(element) => return self.conclude_refused(index, element, is_stored, attempt),
+                None if is_stored => return Ok(()),
+                // A source that does not say what it refused may refuse it for ever.
+                None => recovery = Recovery::FailFast,
+            }
+        }
+        if recovery == Recovery::FailFast {
             let sequence = element.as_ref().map(|element| element.sequence);
             if let Some(element) = element {
                 counters.rare.count().failed.add(1);
@@ -57,7 +73,7 @@ impl Core {
         {
             tell(index, &error, element.as_ref().map(|element| element.sequence), errors);
         }
-        match (element, node.spec.recovery) {
+        match (element, recovery) {
             (Some(mut element), Recovery::DeadLetter) => {
                 counters.rare.count().dead_lettered.add(1);
                 if let Some(annotate) = self.annotate {
@@ -74,5 +90,31 @@ impl Core {
                 Ok(())
             }
         }
+    }
+
+    /// An element whose node refused it is settled when it is stored. Until then it waits in front of the node, which
+    /// is called for it again: nothing overtakes it.
+    fn conclude_refused(
+        &mut self,
+        index: usize,
+        element: Element,
+        is_stored: bool,
+        attempt: u32,
+    ) -> Result<(), Failure> {
+        let counters = &self.edges.shared.nodes[index];
+        if is_stored {
+            counters.rare.count().dead_lettered.add(1);
+            self.edges.release(element);
+        } else if attempt == LAST {
+            // Nothing is called again at the end of a flow: the next run gets the element.
+            counters.rare.count().failed.add(1);
+            self.edges.release_unread(element);
+        } else {
+            counters.rare.count().retried.add(1);
+            let at_ns = self.now_ns.saturating_add(STORE_RETRY_NS);
+            self.nodes[index].unfinished.fill().retry =
+                Some(Box::new(Retry { element: Some(element), attempt, at_ns }));
+        }
+        Ok(())
     }
 }

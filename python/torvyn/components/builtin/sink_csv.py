@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.append_file import MODE, PATH, AppendFile
 from torvyn.components.files.csv_format import DELIMITER, parse_delimiter
@@ -79,18 +80,27 @@ class Csv(Sink):
         parse_delimiter(SPEC, options["delimiter"])
 
     def push(self, element: Element) -> None:
-        self.push_batch((element,))
+        raise_refusal(self.push_batch((element,)))
 
-    def push_batch(self, elements: Sequence[Element]) -> None:
+    def push_batch(self, elements: Sequence[Element]) -> Results | None:
         if self._file is None:
             raise Unavailable(f"cannot write {self._path}: it is not open")
-        objects = [parse_object(element) for element in elements]
-        columns = self._columns or tuple(objects[0])
-        rows = [self._row(columns, record) for record in objects]
-        if self._needs_header:
+        columns = self._columns
+
+        def row_of(element: Element) -> list[str]:
+            nonlocal columns
+            record = parse_object(element)
+            columns = columns or tuple(record)
+            return self._row(columns, record)
+
+        results = BatchResults(elements, row_of)
+        rows = results.values
+        if rows and self._needs_header:
             rows.insert(0, list(columns))
         self._file.write(self._encode(rows))
-        self._columns, self._needs_header = columns, False
+        if rows:
+            self._columns, self._needs_header = columns, False
+        return results.answer
 
     def teardown(self) -> None:
         if self._file is not None:

@@ -10,6 +10,7 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
+from torvyn.components.batch_results import BatchResults, Results
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.append_file import MODE, PATH, AppendFile
 from torvyn.components.json_fields import to_json_value, write_json
@@ -70,8 +71,10 @@ class File(Sink):
     def push(self, element: Element) -> None:
         self._open.write(self._encode(element))
 
-    def push_batch(self, elements: Sequence[Element]) -> None:
-        self._open.write(b"".join(map(self._encode, elements)))
+    def push_batch(self, elements: Sequence[Element]) -> Results | None:
+        results = BatchResults(elements, self._encode)
+        self._open.write(b"".join(results.values))
+        return results.answer
 
     def teardown(self) -> None:
         if self._file is not None:

@@ -3,8 +3,8 @@
 While the server is away, is overloaded or rejects us (a token that has expired, a wrong path), the
 call waits, so that the flow feels back-pressure; nothing is given up. The `Idempotency-Key` of a
 repeated request is the same, so a server can ignore what it has already. Another answer from 400 to
-499 is an error of the elements, as a payload is that is not JSON: the flow then sends them one by
-one, and the node's error policy applies to those at fault.
+499 refuses the elements for good, as a payload is that is not JSON: a request with several is
+divided until those at fault are found, and the node's error policy applies to them alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 from urllib.parse import SplitResult
 
+from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.http.batch_body import BodyEncoder
@@ -122,13 +123,20 @@ class Http(Sink):
                 raise wrong_config(SPEC, f"`headers` has {name!r}, which is no header")
 
     async def push(self, element: Element) -> None:
-        await self.push_batch((element,))
+        raise_refusal(await self.push_batch((element,)))
 
-    async def push_batch(self, elements: Sequence[Element]) -> None:
-        if self._uplink is None:
+    async def push_batch(self, elements: Sequence[Element]) -> Results | None:
+        uplink, encoder = self._uplink, self._encoder
+        if uplink is None:
             raise Unavailable("the connection is closed")
-        for body in self._encoder.bodies(elements):
-            await self._uplink.deliver(body)
+        results = BatchResults(elements, encoder.payload)
+        payloads = dict(results.sendable)
+
+        async def deliver(positions: list[int]) -> None:
+            part = [elements[at] for at in positions]
+            await uplink.deliver(encoder.body(part, [payloads[at] for at in positions]))
+
+        return await results.send_async(encoder.parts(results.sendable), deliver)
 
     def teardown(self) -> None:
         uplink, self._uplink = self._uplink, None

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
+from torvyn._io.backoff import Backoff
+from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import wrong_config
 from torvyn.components.mqtt.mqtt_component import MqttComponent
 from torvyn.components.mqtt.options import (
@@ -24,7 +26,12 @@ from torvyn.components.mqtt.options import (
     make_broker,
 )
 from torvyn.components.mqtt.packets import encode_properties
-from torvyn.components.mqtt.publisher import Publication, PublicationBatch, Publisher
+from torvyn.components.mqtt.publisher import (
+    Publication,
+    PublicationBatch,
+    Publisher,
+    Refusals,
+)
 from torvyn.components.mqtt.topic_template import topic_template
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
@@ -45,6 +52,8 @@ _REASONS: Final = {
     0x87: "not authorized",
     0x97: "quota exceeded",
 }
+
+_RIGHTS_HINT: Final = "check the rights and the quota of `username` at the broker"
 
 SPEC = Spec(
     name="mqtt",
@@ -93,7 +102,7 @@ class Mqtt(MqttComponent, Sink):
         self._is_v5 = broker.is_v5
         self._topic_of = topic_template(SPEC, options["topic"])
         self._submitted: deque[PublicationBatch] = deque()
-        self._current: tuple[asyncio.AbstractEventLoop, asyncio.Future[list[int]]] | None = None
+        self._current: tuple[asyncio.AbstractEventLoop, asyncio.Future[Refusals]] | None = None
         self._publisher = Publisher(
             options["qos"], options["retain"], options["max_in_flight"], self.send
         )
@@ -109,26 +118,46 @@ class Mqtt(MqttComponent, Sink):
             raise wrong_config(SPEC, f"`qos` is {options['qos']}, not 0 or 1", hint)
 
     async def push(self, element: Element) -> None:
-        await self.push_batch((element,))
+        raise_refusal(await self.push_batch((element,)))
 
-    async def push_batch(self, elements: Sequence[Element]) -> None:
-        """Returns when the broker has all of them."""
+    async def push_batch(self, elements: Sequence[Element]) -> Results | None:
+        """Returns when the broker has all of them, or refuses them for good."""
+        results = BatchResults(elements, self._publication)
+        waiting, backoff = results.sendable, Backoff()
+        while waiting:
+            refusals = await self._publish([message for _, message in waiting])
+            again = []
+            for at, reason in refusals:
+                if reason in _INVALID or self._fails:
+                    results.refuse(waiting[at][0], _refusal(reason))
+                else:
+                    again.append((at, reason))
+            waiting = [waiting[at] for at, _ in again]
+            if self.connection is None:
+                raise Unavailable("the connection is closed")
+            if again:
+                # A right or a quota: what it is about may change without the elements.
+                self.connection.rejected(str(_refusal(again[0][1])), _RIGHTS_HINT)
+                await asyncio.sleep(backoff.next_delay_s())
+            else:
+                self.connection.connected()
+        return results.answer
+
+    async def _publish(self, messages: list[Publication]) -> Refusals:
+        """What the broker refused of them."""
         if self._link is None:
             raise Unavailable("the connection is closed")
-        messages = [self._publication(element) for element in elements]
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[int]] = loop.create_future()
+        future: asyncio.Future[Refusals] = loop.create_future()
         batch = PublicationBatch(messages, lambda refusals: _answer(loop, future, refusals))
         self._current = loop, future
         self._submitted.append(batch)
         self._link.wake()
         try:
-            refusals = await future
+            return await future
         finally:
             self._current = None
             batch.is_cancelled = True
-        if refusals:
-            raise _refusal(refusals[0])
 
     def _publication(self, element: Element) -> Publication:
         """The message of an element; raises `InvalidInput` for what the broker would hang up on."""
@@ -166,8 +195,8 @@ class Mqtt(MqttComponent, Sink):
 
 def _answer(
     loop: asyncio.AbstractEventLoop,
-    future: asyncio.Future[list[int]],
-    result: list[int] | Exception,
+    future: asyncio.Future[Refusals],
+    result: Refusals | Exception,
 ) -> None:
     """Ends the wait of a call, from the link's thread."""
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from torvyn._io.backoff import Backoff
+from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.identity import ONCE, identity_of
@@ -112,15 +113,15 @@ class Nats(Sink):
             raise wrong_config(SPEC, "`once` is for streams, and instead of a `message_id`")
 
     def push(self, element: Element) -> None:
-        self.push_batch((element,))
+        raise_refusal(self.push_batch((element,)))
 
-    def push_batch(self, elements: Sequence[Element]) -> None:
+    def push_batch(self, elements: Sequence[Element]) -> Results | None:
         if self._client is None or self._is_over:
             raise Unavailable("there is no connection to NATS")
         if self._client.failure is not None:
             raise Unavailable(f"no connection to NATS: {self._client.failure}")
-        messages = [self._message(element) for element in elements]
-        self._sending = self._client.submit(self._send_all(self._client, messages))
+        results = BatchResults(elements, self._message)
+        self._sending = self._client.submit(self._send_all(self._client, results))
         if self._is_over or self._client.failure is not None:
             self._sending.cancel()
         try:
@@ -128,6 +129,7 @@ class Nats(Sink):
         except concurrent.futures.CancelledError:
             reason = self._client.failure or "the flow ended while there was no connection"
             raise Unavailable(f"not delivered to NATS: {reason}") from None
+        return results.answer
 
     def unblock(self) -> None:
         self._is_over = True
@@ -165,35 +167,33 @@ class Nats(Sink):
 
     # On the loop
 
-    async def _send_all(self, client: NatsClient, messages: list[OutgoingMessage]) -> None:
+    async def _send_all(self, client: NatsClient, results: BatchResults[OutgoingMessage]) -> None:
         import nats.errors
 
-        backoff = Backoff()
-        while True:
+        backoff, waiting = Backoff(), results.sendable
+        while waiting:
             connected = await client.connected()
-            self._check_sizes(messages, connected.max_payload)
+            waiting = _within(waiting, connected.max_payload, results)
             try:
-                if self._is_stored:
-                    await self._writer.store(connected, messages, self._timeout_s)
-                else:
-                    await self._publish(connected, messages)
+                refused = await self._send(connected, [message for _, message in waiting])
             except (nats.errors.TimeoutError, TimeoutError):
                 await client.reconnect()
             except (nats.errors.Error, OSError) as error:
                 self._report(error)
                 await asyncio.sleep(backoff.next_delay_s())
             else:
+                for at, refusal in refused.items():
+                    message = f"the server refused the message: {refusal}"
+                    results.refuse(waiting[at][0], InvalidInput(message))
                 self.connection.connected()
                 return
 
-    @staticmethod
-    def _check_sizes(messages: list[OutgoingMessage], limit_bytes: int) -> None:
-        """Before anything is sent: a batch is sent as a whole or not at all."""
-        for _, data, headers in messages:
-            size = len(data) + sum(len(name) + len(value) + 4 for name, value in headers.items())
-            if size + len("NATS/1.0\r\n\r\n") > limit_bytes:
-                message = f"its {len(data)} bytes are more than the server takes ({limit_bytes})"
-                raise InvalidInput(message)
+    async def _send(self, client: Any, messages: list[OutgoingMessage]) -> dict[int, Rejected]:
+        """Returns what a stream refused for good, by its position."""
+        if self._is_stored:
+            return await self._writer.store(client, messages, self._timeout_s)
+        await self._publish(client, messages)
+        return {}
 
     def _report(self, error: Exception) -> None:
         reason = describe(error).removeprefix("nats: ")
@@ -207,6 +207,24 @@ class Nats(Sink):
         for subject, data, headers in messages:
             await client.publish(subject, data, headers=headers)
         await client.flush(self._timeout_s)
+
+
+def _within(
+    waiting: list[tuple[int, OutgoingMessage]],
+    limit_bytes: int,
+    results: BatchResults[OutgoingMessage],
+) -> list[tuple[int, OutgoingMessage]]:
+    """What the server takes: it would hang up on a larger message, each time it is sent."""
+    fitting = []
+    for at, message in waiting:
+        _, data, headers = message
+        size = len(data) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+        if size + len("NATS/1.0\r\n\r\n") <= limit_bytes:
+            fitting.append((at, message))
+            continue
+        text = f"its {len(data)} bytes are more than the server takes ({limit_bytes})"
+        results.refuse(at, InvalidInput(text))
+    return fitting
 
 
 def _subject_template(template: str) -> Callable[[Element], str]:

@@ -7,8 +7,10 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
+from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config
 from torvyn.components.line_format import SINK_FORMAT, encode_line
 from torvyn.components.network.serial_port import OPTIONS, SerialAway, SerialPort
@@ -44,11 +46,14 @@ class Serial(RetryingSink):
         self.use_connection(options["port"], options["on_disconnect"])
 
     def push(self, element: Element) -> None:
-        self.push_batch((element,))
+        raise_refusal(self.push_batch((element,)))
 
-    def push_batch(self, elements: Sequence[Element]) -> None:
-        lines = b"".join(encode_line(element, as_json=self._is_json) for element in elements)
-        self.deliver(lambda: self._write(lines), SerialAway)
+    def push_batch(self, elements: Sequence[Element]) -> Results | None:
+        results = BatchResults(elements, partial(encode_line, as_json=self._is_json))
+        lines = b"".join(results.values)
+        if lines:
+            self.deliver(lambda: self._write(lines), SerialAway)
+        return results.answer
 
     def close(self) -> None:
         if self._port is not None:

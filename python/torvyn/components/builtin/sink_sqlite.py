@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.sqlite_files import (
     INVALID_ROW,
@@ -74,6 +75,8 @@ config = { path = "readings.db", table = "readings", key = ["device", "time"] }
 """,
 )
 
+Record = tuple[dict[str, Any], ElementIdentity | None]
+
 
 class SQLite(RetryingSink):
     spec: ClassVar[Spec] = SPEC
@@ -111,25 +114,31 @@ class SQLite(RetryingSink):
             raise wrong_config(SPEC, f"the key {missing[0]!r} is not among `columns`")
 
     def push(self, element: Element) -> None:
-        self.push_batch((element,))
+        raise_refusal(self.push_batch((element,)))
 
-    def push_batch(self, elements: Sequence[Element]) -> None:
-        records = [parse_object(element) for element in elements]
-        marks = [identity_of(element) for element in elements] if self._is_once else []
-        self.deliver(lambda: self._insert(records, marks), DatabaseAway)
+    def push_batch(self, elements: Sequence[Element]) -> Results | None:
+        results = BatchResults(elements, self._record)
+        return results.send(
+            lambda records: self.deliver(lambda: self._insert(records), DatabaseAway)
+        )
+
+    def _record(self, element: Element) -> Record:
+        return parse_object(element), identity_of(element) if self._is_once else None
 
     def close(self) -> None:
         database, self._database = self._database, None
         if database is not None:
             database.close()
 
-    def _insert(self, records: list[dict[str, Any]], marks: list[ElementIdentity]) -> None:
+    def _insert(self, records: list[Record]) -> None:
         """One transaction; when it raises, nothing was stored."""
+        objects = [record for record, _ in records]
+        marks = [mark for _, mark in records if mark is not None]
         with translated(self._path):
             database = self._open()
             if not self._statement:
-                self._prepare(database, records[0])
-            rows = [self._row(record) for record in records]
+                self._prepare(database, objects[0])
+            rows = [self._row(record) for record in objects]
             try:
                 database.execute("BEGIN IMMEDIATE")
                 if marks:
@@ -186,7 +195,8 @@ class SQLite(RetryingSink):
         columns = self._columns or tuple(existing or first)
         unknown = [name for name in (*columns, *self._key) if name not in (existing or columns)]
         if unknown:
-            raise InvalidInput(f"the table {self._table} has no column {unknown[0]!r}")
+            # Not the element's fault: every one would be refused.
+            raise DatabaseAway(f"the table {self._table} has no column {unknown[0]!r}")
         if not existing:
             types = [f"{quoted(name)} {column_type(get_field(first, name))}" for name in columns]
             database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(types)})")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
+from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.line_format import SINK_FORMAT, encode_line
 from torvyn.components.network.socket_sink import PEER_ADDRESS, SocketSink
 from torvyn.components.network.sockets import Address, keep_alive, was_closed
@@ -46,11 +48,14 @@ class Tcp(SocketSink):
         self._timeout_s: float = options["timeout"]
 
     def push(self, element: Element) -> None:
-        self.push_batch((element,))
+        raise_refusal(self.push_batch((element,)))
 
-    def push_batch(self, elements: Sequence[Element]) -> None:
-        lines = b"".join(encode_line(element, as_json=self._is_json) for element in elements)
-        self.deliver(lambda: self._send(lines), OSError)
+    def push_batch(self, elements: Sequence[Element]) -> Results | None:
+        results = BatchResults(elements, partial(encode_line, as_json=self._is_json))
+        lines = b"".join(results.values)
+        if lines:
+            self.deliver(lambda: self._send(lines), OSError)
+        return results.answer
 
     def open_socket(self, address: Address) -> socket.socket:
         connected = socket.create_connection(address, self._timeout_s)

@@ -54,6 +54,8 @@ class Csv(Source):
     unit = "rows"
 
     _file: BinaryIO | None = None
+    _raw = b""
+    """The lines of the row that is being read."""
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
@@ -78,6 +80,13 @@ class Csv(Source):
         if not self._columns:
             header = self._next_row()
             self._columns = _unique(header or (), f"the header of {self._path}")
+        try:
+            return self._next_record()
+        except InvalidInput as error:
+            error.refused = self._raw
+            raise
+
+    def _next_record(self) -> Output | None:
         row = self._next_row()
         if row is None:
             return None
@@ -119,6 +128,7 @@ class Csv(Source):
 
     def _next_row(self) -> list[str] | None:
         """The next row that is not empty, or None at the end."""
+        self._raw = b""
         try:
             for row in self._rows:
                 if row:
@@ -142,6 +152,7 @@ class Csv(Source):
                 return
             self._offset += len(raw)
             self._line += 1
+            self._raw += raw
             yield self._decode(raw)
 
     def _decode(self, raw: bytes) -> str:

@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 import threading
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Final
 
 from torvyn.components.config import parse_config
 from torvyn.components.files.file_position import FilePosition
@@ -36,6 +36,9 @@ component = "lines"
 config = { path = "access.log", errors = "replace" }
 """,
 )
+
+_KEPT_BYTES: Final = 64 * 1024
+"""Of a line over the limit."""
 
 
 class Lines(Source):
@@ -121,7 +124,9 @@ class Lines(Source):
         line = raw.removesuffix(newline).removesuffix(carriage_return)
         if len(line) > self._format.max_bytes:
             self._skip_line(stream, raw, newline)
-            raise self._format.too_long(where)
+            start = line[:_KEPT_BYTES]
+            kept = start if isinstance(start, bytes) else start.encode(errors="replace")
+            raise self._format.too_long(where, kept)
         if isinstance(line, bytes):
             return self._format.decode(line, where)
         return self._format.check_json(line, where) if self._format.is_json else line

@@ -1,8 +1,9 @@
 """What a response means for the elements of its request. Pure.
 
-An answer that finds fault with the request is an error of its elements. A server that rejects us,
-or does not know the path, says nothing about them: they are kept and sent again, because a token
-that has expired must not cost data.
+An answer that finds fault with the request refuses its elements for good. A server that rejects
+us, redirects us or does not know the path says nothing about them: they are kept and sent again,
+because a token that has expired must not cost data. This is the one place that decides it, but for
+404, of which the uplink knows whether the path has worked before.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from torvyn._io.backoff import retry_after_s
 
 OVERLOADED: Final = frozenset({429, 503})
 _RETRIED: Final = frozenset({408, 425, 429})
+_UNKNOWN_PATH: Final = 404
+_REDIRECT_HINT: Final = "redirects are not followed: correct `url`"
 _REJECTIONS: Final = {
     401: "the token may be missing or have expired: check `headers`, and restart the flow if you "
     "change them",
@@ -45,7 +48,14 @@ class Response(NamedTuple):
     @property
     def rejection_hint(self) -> str | None:
         """What to do if the server rejects us; None if it does not."""
+        if 300 <= self.status < 400:
+            return _REDIRECT_HINT
         return _REJECTIONS.get(self.status)
+
+    @property
+    def is_unknown_path(self) -> bool:
+        """Whether the server does not know what the request names: its path, or its elements."""
+        return self.status == _UNKNOWN_PATH
 
     @property
     def is_overloaded(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from torvyn.components.identity import ORIGIN_SHIFT
 from torvyn.components.json_fields import parse_json
 from torvyn.contract import Element
+from torvyn.errors import InvalidInput
 
 CONTENT_TYPES: Final = {"json-array": "application/json", "ndjson": "application/x-ndjson"}
 """By format. `raw` sends the content type of the element."""
@@ -34,31 +35,36 @@ class BodyEncoder:
         self._max_count = 1 if format == "raw" else max_count
         self._max_bytes = max_bytes
 
-    def bodies(self, elements: Sequence[Element]) -> Iterator[Body]:
-        """One body, or several if the elements exceed the limits. An element that is larger than
-        the limit is sent alone. Raises `InvalidInput` before the first body if one is no JSON."""
-        payloads = [self._payload(element) for element in elements]
-        first, outer = 0, _OUTER_BYTES[self._format]
-        size = outer
-        for index, payload in enumerate(payloads):
-            is_full = index - first >= self._max_count or size + len(payload) > self._max_bytes
-            if is_full and index > first:
-                yield self._body(elements[first:index], payloads[first:index])
-                first, size = index, outer
+    def parts(self, payloads: Sequence[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+        """The payloads, with their positions, as they are sent together: one body, or several if
+        they exceed the limits. A payload that is larger than the limit is sent alone."""
+        parts: list[list[tuple[int, bytes]]] = []
+        size = 0
+        for at, payload in payloads:
+            is_full = bool(parts) and (
+                len(parts[-1]) >= self._max_count or size + len(payload) > self._max_bytes
+            )
+            if is_full or not parts:
+                parts.append([])
+                size = _OUTER_BYTES[self._format]
+            parts[-1].append((at, payload))
             size += len(payload) + 1
-        if payloads:
-            yield self._body(elements[first:], payloads[first:])
+        return parts
 
-    def _payload(self, element: Element) -> bytes:
+    def payload(self, element: Element) -> bytes:
+        """Raises `InvalidInput` for what would spoil the whole request."""
         if self._format == "json-array":
             # Unchecked, `1},{"x":2` would be two items, and one bad item would spoil the array.
             parse_json(element.text)
+        elif self._format == "raw" and not _is_header_value(element.content_type):
+            raise InvalidInput(f"its content type {element.content_type!r} cannot be a header")
         payload = bytes(element.data)
         # JSON has line ends only between its tokens.
         is_split = self._format == "ndjson" and b"\n" in payload
         return payload.replace(b"\n", b" ") if is_split else payload
 
-    def _body(self, elements: Sequence[Element], payloads: Sequence[bytes]) -> Body:
+    def body(self, elements: Sequence[Element], payloads: Sequence[bytes]) -> Body:
+        """One request."""
         if self._format == "json-array":
             data = b"[" + b",".join(payloads) + b"]"
         elif self._format == "ndjson":
@@ -84,3 +90,7 @@ class BodyEncoder:
             ranges[number >> ORIGIN_SHIFT] = (first, number)
         numbers = "-".join(f"{first}-{last}" for _, (first, last) in sorted(ranges.items()))
         return f"{self._device}-{context.epoch or context.flow_id}-{numbers}"
+
+
+def _is_header_value(text: str) -> bool:
+    return text.isascii() and text.isprintable()

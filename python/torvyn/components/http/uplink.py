@@ -13,7 +13,7 @@ import queue
 import ssl
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from torvyn._io.backoff import Backoff
 from torvyn.components.connection import Connection
@@ -24,6 +24,10 @@ from torvyn.components.http.http_client import HttpClient, Server
 from torvyn.components.restart import keep_running
 from torvyn.components.retry import describe
 from torvyn.errors import InvalidInput, Unavailable
+
+UNKNOWN_IN_A_ROW: Final = 8
+"""After so many elements that the server does not know, none of them accepted in between, it is the
+path that it no longer knows."""
 
 
 class Delivery:
@@ -65,6 +69,9 @@ class Uplink:
         self._fails = fails_when_lost
         self._backoff = Backoff()
         self._rate = AdaptiveRate()
+        self._knows_path = False
+        """Whether the server has accepted something."""
+        self._unknown_in_a_row = 0
         self._work: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
         self._current: Delivery | None = None
         self._closed = threading.Event()
@@ -112,14 +119,24 @@ class Uplink:
                 if answer.is_delivered:
                     self._succeeded()
                     return None
-                if not answer.is_retried:
-                    return _rejection(answer)
+                if self._refuses(answer, delivery.body):
+                    return InvalidInput(answer.reason)
             failure = self._report(answer)
             if self._fails:
                 return failure
             asked_s = answer.delay_s if isinstance(answer, Response) else 0.0
             delivery.cancelled.wait(self._backoff.next_delay_s(asked_s))
         return None
+
+    def _refuses(self, answer: Response, body: Body) -> bool:
+        """Whether the answer is about these elements, and will not change."""
+        if not answer.is_unknown_path:
+            return not answer.is_retried
+        # Where elements were accepted, the path is right: the server does not know what they name.
+        if not self._knows_path or self._unknown_in_a_row >= UNKNOWN_IN_A_ROW:
+            return False
+        self._unknown_in_a_row += body.element_count == 1
+        return True
 
     def _report(self, answer: Response | str) -> Unavailable:
         """Shows why the elements were not accepted for now."""
@@ -135,6 +152,7 @@ class Uplink:
         return Unavailable(answer.reason, hint=hint)
 
     def _succeeded(self) -> None:
+        self._knows_path, self._unknown_in_a_row = True, 0
         self._rate.accepted()
         self._backoff.reset()
         self._connection.connected()
@@ -154,12 +172,6 @@ class Uplink:
         if answer.is_overloaded:
             self._rate.overloaded()
         return answer
-
-
-def _rejection(answer: Response) -> Exception:
-    if 300 <= answer.status < 400:
-        return Unavailable(answer.reason, hint="redirects are not followed: correct `url`")
-    return InvalidInput(answer.reason)
 
 
 def _text(error: Any) -> str:

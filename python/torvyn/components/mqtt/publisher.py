@@ -33,20 +33,23 @@ class Publication(NamedTuple):
         return _HEADER_BYTES + len(self.topic) + len(self.payload) + len(self.properties or b"")
 
 
-class PublicationBatch:
-    """Messages that are delivered together; `done` is called once, with the reason codes of those
-    that the broker refused."""
+Refusals = list[tuple[int, int]]
 
-    def __init__(self, messages: Sequence[Publication], done: Callable[[list[int]], None]) -> None:
+
+class PublicationBatch:
+    """Messages that are delivered together; `done` is called once, with those that the broker
+    refused: their positions and reason codes."""
+
+    def __init__(self, messages: Sequence[Publication], done: Callable[[Refusals], None]) -> None:
         self.messages = messages
-        self.refusals: list[int] = []
+        self.refusals: Refusals = []
         self.left = len(messages)
         self.is_cancelled = False
         self._done = done
 
-    def settle(self, reason: int) -> None:
+    def settle(self, at: int, reason: int) -> None:
         if reason >= _FAILURE:
-            self.refusals.append(reason)
+            self.refusals.append((at, reason))
         self.left -= 1
         if not self.left:
             self._done(self.refusals)
@@ -60,12 +63,12 @@ class Publisher:
         self._max_bytes = BrokerLimits().max_packet_bytes
         self._send = send
         self._is_connected = False
-        self._waiting: deque[tuple[PublicationBatch, Publication]] = deque()
-        self._in_flight: dict[int, tuple[PublicationBatch, Publication]] = {}
+        self._waiting: deque[tuple[PublicationBatch, int]] = deque()
+        self._in_flight: dict[int, tuple[PublicationBatch, int]] = {}
         self._last_id = 0
 
     def publish(self, batch: PublicationBatch) -> None:
-        self._waiting.extend((batch, message) for message in batch.messages)
+        self._waiting.extend((batch, at) for at in range(len(batch.messages)))
         self._fill()
 
     def connected(self, limits: BrokerLimits) -> None:
@@ -84,7 +87,7 @@ class Publisher:
         for packet_id, reason in answers:
             found = self._in_flight.pop(packet_id, None)
             if found is not None:
-                found[0].settle(reason)
+                found[0].settle(found[1], reason)
         self._fill()
 
     def _fill(self) -> None:
@@ -93,22 +96,22 @@ class Publisher:
             return
         packets, settled = [], []
         while self._waiting and len(self._in_flight) < self._window:
-            batch, message = item = self._waiting.popleft()
+            batch, at = item = self._waiting.popleft()
             if batch.is_cancelled:
                 continue
-            if message.max_bytes > self._max_bytes:
+            if batch.messages[at].max_bytes > self._max_bytes:
                 # The broker would cut the connection, each time it is sent.
-                settled.append((batch, _TOO_LARGE))
+                settled.append((batch, at, _TOO_LARGE))
                 continue
             packets.append(self._encode(item))
             if not self._qos:
-                settled.append((batch, 0))
+                settled.append((batch, at, 0))
         self._send(b"".join(packets))
-        for batch, reason in settled:
-            batch.settle(reason)
+        for batch, at, reason in settled:
+            batch.settle(at, reason)
 
-    def _encode(self, item: tuple[PublicationBatch, Publication]) -> bytes:
-        message = item[1]
+    def _encode(self, item: tuple[PublicationBatch, int]) -> bytes:
+        message = item[0].messages[item[1]]
         packet_id = self._next_id() if self._qos else 0
         if packet_id:
             self._in_flight[packet_id] = item

@@ -24,6 +24,8 @@ EXPIRES_S: Final = 30.0
 GRACE_S: Final = 5.0
 STREAM_FULL: Final = 10077
 NO_STREAM: Final = 503
+FOR_GOOD: Final = frozenset({10054, 10097})
+"""A message that is larger than its stream takes, or whose headers are."""
 
 
 class JetStreamReader:
@@ -161,6 +163,7 @@ class JetStreamWriter:
         self._batch = 0
         self._missing: set[str] = set()
         self._error: Rejected | None = None
+        self._refused: dict[int, Rejected] = {}
         self._is_done = asyncio.Event()
 
     async def start(self, client: Any) -> None:
@@ -168,17 +171,23 @@ class JetStreamWriter:
         self._inbox = client.new_inbox()
         await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
 
-    async def store(self, client: Any, messages: list[OutgoingMessage], wait_s: float) -> None:
-        """Returns when each message is stored; raises after all answers, or `TimeoutError`."""
+    async def store(
+        self, client: Any, messages: list[OutgoingMessage], wait_s: float
+    ) -> dict[int, Rejected]:
+        """Returns when each message is stored, and which of them are refused for good, by their
+        positions. Raises after all answers what may pass, or `TimeoutError`."""
+        if not messages:
+            return {}
         self._batch += 1
         replies = [f"{self._inbox}.{self._batch}-{number}" for number in range(len(messages))]
-        self._missing, self._error = set(replies), None
+        self._missing, self._error, self._refused = set(replies), None, {}
         self._is_done.clear()
         for reply, (subject, data, headers) in zip(replies, messages, strict=True):
             await client.publish(subject, data, reply=reply, headers=headers)
         await asyncio.wait_for(self._is_done.wait(), wait_s)
         if self._error is not None:
             raise self._error
+        return self._refused
 
     async def _on_answer(self, message: Any) -> None:
         if message.subject not in self._missing:
@@ -189,8 +198,11 @@ class JetStreamWriter:
             self._error = self._error or Rejected(NO_STREAM, "no stream stores the subject")
         elif b'"error"' in message.data:
             error = json.loads(message.data).get("error") or {}
-            text = error.get("description", "rejected")
-            self._error = self._error or Rejected(error.get("err_code", 0), text)
+            found = Rejected(error.get("err_code", 0), error.get("description", "rejected"))
+            if found.code in FOR_GOOD:
+                self._refused[int(message.subject.rpartition("-")[2])] = found
+            else:
+                self._error = self._error or found
         if not self._missing:
             self._is_done.set()
 

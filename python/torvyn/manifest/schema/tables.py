@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from torvyn.contract.enums import BackpressurePolicy, PriorityClass, RecoveryPolicy
+from torvyn.contract.enums import BackpressurePolicy, PriorityClass
 from torvyn.contract.options import PlaceOptions
 from torvyn.contract.roles import INTERFACES
 from torvyn.manifest import records
@@ -25,7 +25,8 @@ from torvyn.manifest.schema.settings_tables import (
 
 BACKPRESSURE: Final = BackpressurePolicy.texts()
 PRIORITIES: Final = PriorityClass.texts()
-POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
+POLICIES: Final = ("fail-fast", "set-aside", "skip", "retry", "dead-letter")
+LAST_RESORTS: Final = ("fail-fast", "set-aside", "skip", "dead-letter")
 CARRIERS: Final = ("memory", "disk", "nats")
 ORDERS: Final = ("oldest-first", "live-first")
 RUN_MODES: Final = ("inline", "async", "thread")
@@ -58,7 +59,7 @@ _ON_ERROR = Key(
     "on_error",
     "error",
     "What happens to an element when a call fails: a policy, or a table (see `on_error`).",
-    default_doc="`fail-fast`",
+    default_doc="`set-aside` in a flow that keeps state, else `fail-fast`",
 )
 
 
@@ -372,9 +373,15 @@ ON_ERROR: Final = Table(
             "string",
             "What happens after the last retry.",
             default="fail-fast",
-            choices=RecoveryPolicy.texts(),
+            default_doc="`set-aside` in a flow that keeps state, else `fail-fast`",
+            choices=LAST_RESORTS,
         ),
-        Key("to", "string", 'Where dead letters go: `"node"`, `"node:port"` or a file.'),
+        Key(
+            "to",
+            "string",
+            'Where dead letters go: `"node"`, `"node:port"` or a file.',
+            default_doc="the dead letters of a flow that keeps state (`torvyn store`)",
+        ),
     ),
     dict,
 )

@@ -5,6 +5,7 @@ edge_ends       the two ends of an edge, as components
 disk_edge       what one edge has stored, supplied and settled
 number_ranges   sets of sequence numbers
 committer       makes batches, positions and checkpoints durable together
+returned_letters  dead letters on their way back to the node that refused them
 carrier_thread  decides what is committed when, and reads the backlog
 outage          what happens while the disk or the broker fails
 carrier_end     commits what is left at the end of a run

@@ -34,6 +34,7 @@ from torvyn.reactor.carriers.wired_plan import WiredPlan
 if TYPE_CHECKING:
     from torvyn.reactor.carriers.exchange.segment_exchange import SegmentExchange
     from torvyn.reactor.carriers.nats.nats_committer import NatsCommitter
+    from torvyn.reactor.carriers.returned_letters import ReturnedLetters
 
 CarriedEdge: TypeAlias = Any
 """A `DiskEdge`, or an end of a `nats` edge, which has the same methods."""
@@ -71,6 +72,8 @@ class CarrierThread:
         self._requested: set[int] = set()
         self._last_cut_s: dict[int, float] = {}
         self._outage = Outage(wired.plan.name)
+        self.returned: ReturnedLetters | None = None
+        """The dead letters that go back to their nodes."""
         self.exchange: SegmentExchange | None = None
         """The exchange of segments that is under way."""
         self.failure: FlowError | None = None
@@ -173,6 +176,8 @@ class CarrierThread:
         """Commits what waits, and supplies the readers. A disk that takes nothing can often still
         be read, so that the readers make room: a failure does not end the round."""
         self._committer.follow_clock()
+        if self.returned is not None and self.exchange is None:
+            self.returned.advance(self._edges)
         tidy = self._committer.tidy
         work = (self._commit_all, self._supply_readers, self._save_sources, tidy)
         failure = attempt_all(work)

@@ -9,6 +9,7 @@ elements of several edges differ. The store knows the numbers of its logs only.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -54,6 +55,8 @@ class DiskEdge:
         self.waits: list[TakenBatch] = []
         """Taken from the writer and not durable yet."""
         self.stored_before = self.lost_before = 0
+        self.put_back_count = 0
+        """Dead letters that became elements of this edge again."""
         self._next = 0
         """The first element that was not supplied from the backlog."""
         self._ahead = NumberRanges()
@@ -74,6 +77,23 @@ class DiskEdge:
         # What has just been found to be missing counts as dropped in this run.
         self.stored_before = stored.elements + found_lost
         self.lost_before = stored.dropped + stored.expired + stored.corrupt - found_lost
+
+    @property
+    def max_letter_bytes(self) -> int:
+        """The largest batch of one element that the edge stores."""
+        return self.store.max_row_bytes(self.name)
+
+    @property
+    def takes_letters(self) -> bool:
+        """Whether what is put in front of the node now will reach it."""
+        return not self._is_finished
+
+    def put_back(self, batches: list[bytes]) -> int:
+        """Puts batches of one element each in front of what waits to be stored. Returns the number
+        that the first of them will have in the log."""
+        first = self.log.put_back(batches, time.time_ns())
+        self.put_back_count += len(batches)
+        return first - self._origin
 
     def attach(self, native: NativeFlow, wired: WiredPlan) -> None:
         self.writer = native.node(wired.index(self.wired.writer))

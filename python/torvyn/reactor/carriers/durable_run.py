@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torvyn._native import Bell, NativeFlow
 from torvyn.contract import Context
 from torvyn.contract.enums import Role
 from torvyn.durable import DurableStore, LogStatistics, StoreUnavailable
+from torvyn.durable.dead_letters import FILE, DeadLetterStore
 from torvyn.durable.start_wait import StartWait
 from torvyn.link.plan import Plan
 from torvyn.reactor.carriers.carrier_end import EndingCarrier
@@ -22,6 +24,7 @@ from torvyn.reactor.carriers.checkpoints import (
 from torvyn.reactor.carriers.committer import Committer
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.edge_account import fold_carriers
+from torvyn.reactor.carriers.returned_letters import ReturnedLetters
 from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan, wire
 from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.run.stored_shape import shape_changed, state_path
@@ -30,6 +33,11 @@ from torvyn.reactor.swap.refusals import unfit
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
+
+
+def letters_path(plan: Plan) -> Path:
+    """The dead letters of a flow, next to its database."""
+    return state_path(plan).with_name(FILE)
 
 
 class DurableRun:
@@ -42,6 +50,7 @@ class DurableRun:
 
     def __init__(self, plan: Plan, is_fresh: bool) -> None:
         self.wired: WiredPlan = self._wire(plan)
+        self.letters = DeadLetterStore(letters_path(plan))
         self._start_wait = self._make_start_wait(plan)
         self._is_fresh = is_fresh
         self._edges = self._make_edges()
@@ -124,6 +133,8 @@ class DurableRun:
         self._thread = self._carrier(
             self.wired, self._edges, committer, self._checkpoints, self._bell, interval_s
         )
+        self._thread.returned = ReturnedLetters(self.letters, store)
+        self._thread.returned.open()
 
     def _check_aggregators(
         self, runners: Sequence[Runner], checkpoints: Checkpoints | None = None
@@ -187,6 +198,8 @@ class DurableRun:
                 thread.is_abandoned.set()
             thread.stop()
             thread.finish(is_completed, limit_s)
+            if thread.returned is not None:
+                thread.returned.finish()
             self._failure = thread.failure
             self.unstored = thread.unstored
         self.close_store()
@@ -214,6 +227,10 @@ class DurableRun:
             edges = (*self._edges, *self._gone_edges)
             self._statistics = {edge.name: store.statistics(edge.name) for edge in edges}
             store.close()
+
+    def close_letters(self) -> None:
+        """The last element of the run is settled."""
+        self.letters.close()
 
     def fold(self, wired: Statistics) -> Statistics:
         """The statistics with each durable edge as one edge again."""

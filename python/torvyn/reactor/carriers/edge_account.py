@@ -1,8 +1,9 @@
 """The statistics of a flow with durable edges, as its author sees it: each edge is one edge again.
 
-    entered + stored before = taken + dropped + unread
+    entered = taken + dropped + unread
 
-What was stored before this run counts as entered; what is stored now, or on its way, as unread.
+What was stored before this run, and dead letters that were put back, count as entered and as
+restored; what is stored now, or on its way, as unread.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def _add(gone: EdgeStatistics, now: EdgeStatistics) -> EdgeStatistics:
         peak_bytes=max(gone.peak_bytes, now.peak_bytes),
         pressured=gone.pressured + now.pressured,
         stored=gone.stored,
+        restored=gone.restored,
     )
 
 
@@ -60,7 +62,8 @@ def _join(
     stored: LogStatistics,
     rejected: int,
 ) -> EdgeStatistics:
-    entered = before.entered + edge.stored_before
+    restored = edge.stored_before + edge.put_back_count
+    entered = before.entered + restored
     dropped = before.dropped + after.dropped + rejected + lost(stored) - edge.lost_before
     return replace(
         before,
@@ -76,6 +79,7 @@ def _join(
         pressured=before.pressured + after.pressured,
         carrier="disk",
         stored=stored,
+        restored=restored,
     )
 
 

@@ -13,4 +13,5 @@ lifecycle          the start and the end of all components
 cpu_throttle       delays sources so that a flow stays within its share of the CPU
 run_statistics     statistics and trace of one run
 error_log          logs the errors that a policy tolerates
+refused_elements   stores what nodes refuse for good
 """

@@ -48,6 +48,7 @@ from torvyn.reactor.threads.time_limits import TimeLimits, deadline_exceeded, en
 
 if TYPE_CHECKING:
     from torvyn.reactor.carriers.durable_run import DurableRun
+    from torvyn.reactor.run.refused_elements import RefusedElements
     from torvyn.reactor.run.run_swaps import RunSwaps
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
@@ -89,6 +90,7 @@ class Execution:
         """The state of a flow whose end could not be stored."""
         self.wiring: native_flow.Wiring = []
         self.error_log = ErrorLog(self.plan)
+        self.refused = _refused_elements(plan, self.durable)
         self.retired: set[int] = set()
         """The nodes that a new graph has left out. They keep their numbers."""
         self.limits = TimeLimits(self, clock)
@@ -174,6 +176,8 @@ class Execution:
         self._state = FlowState.INSTANTIATED
         if self.durable is not None:
             self.contexts = self.durable.contexts(self.context)
+        if self.refused is not None:
+            self.refused.epochs = self.contexts or ()
         native, self.wiring = native_flow.build(
             self.plan,
             self.runners,
@@ -183,6 +187,7 @@ class Execution:
             clock=self._clock,
             checkpoints=None if self.durable is None else self.durable.native_options(),
             contexts=self.contexts,
+            store_refused=self.refused,
         )
         # A strong reference would keep this alive: a dropped flow must be collected and cancelled.
         native.set_end_callback(partial(_end_run, weakref.ref(self)))
@@ -244,6 +249,8 @@ class Execution:
         if "swaps" in vars(self):
             await self.swaps.finish(driver)
         await self.lifecycle.teardown(driver)
+        if self.durable is not None:
+            self.durable.close_letters()
 
     def _note_unstored_end(self, durable: DurableRun) -> None:
         """A flow whose end is not stored has not completed: those behind it still wait."""
@@ -401,6 +408,14 @@ def _durable_run(plan: Plan, is_fresh: bool) -> DurableRun | None:
     from torvyn.reactor.carriers.exchange.exchangeable_run import ExchangeableRun
 
     return ExchangeableRun(plan, is_fresh)
+
+
+def _refused_elements(plan: Plan, durable: DurableRun | None) -> RefusedElements | None:
+    if durable is None:
+        return None
+    from torvyn.reactor.run.refused_elements import RefusedElements as NewRefusedElements
+
+    return NewRefusedElements(plan, durable.letters)
 
 
 def _end_run(reference: weakref.ref[Execution]) -> None:

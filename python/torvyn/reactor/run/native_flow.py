@@ -21,6 +21,8 @@ Wiring = list[tuple[str, str, str]]
 
 OnError = Callable[[int, ErrorKind, str, int, BaseException | None, int | None], None]
 
+StoreRefused = Callable[[int, ErrorKind, str, BaseException | None, int | None, bytes | None], bool]
+
 
 def build(
     plan: Plan,
@@ -32,6 +34,7 @@ def build(
     clock: ManualClock | None,
     checkpoints: tuple[list[int], list[bool], Callable[..., None]] | None = None,
     contexts: Sequence[Context] | None = None,
+    store_refused: StoreRefused | None = None,
 ) -> tuple[NativeFlow, Wiring]:
     """The native flow, ready for its first turn, and the names of its edges. `contexts`: one for
     each node, where they differ."""
@@ -47,6 +50,7 @@ def build(
         clock=clock,
         checkpoints=checkpoints,
         contexts=None if contexts is None else list(contexts),
+        store_refused=store_refused,
     )
     for index, runner in enumerate(runners):
         runner.attach(native.node(index))

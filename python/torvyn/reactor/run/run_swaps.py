@@ -61,6 +61,11 @@ class RunSwaps:
         execution.wiring += [(edge.source, edge.port, edge.target) for edge in new]
         execution.runners += joining
         execution.plan = execution.error_log.plan = rewiring.new.plan
+        if execution.refused is not None and execution.durable is not None:
+            execution.refused.plan = execution.plan
+            execution.refused.epochs = execution.durable.contexts_of(
+                rewiring.new, execution.context
+            )
         execution.retired.update(rewiring.leaving)
         for runner in leaving:
             execution.lifecycle.leave(runner)

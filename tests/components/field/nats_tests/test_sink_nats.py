@@ -79,11 +79,21 @@ def test_the_number_in_the_flow_may_be_the_id(sink, server):
     assert stored(server) == ["0", "1", "2"]
 
 
-def test_a_payload_over_the_limit_of_the_server_is_rejected_and_nothing_sent(sink, server):
+def test_a_payload_over_the_limit_of_the_server_is_refused_and_the_others_are_sent(sink, server):
     add_stream(server)
-    with pytest.raises(InvalidInput, match="1048576"):
-        sink(jetstream=True).push_batch([Element("a"), Element("x" * 1024 * 1024)])
-    assert stored(server) == []
+    large = Element("x" * 1024 * 1024)
+    answer = sink(jetstream=True).push_batch([Element("a"), large, Element("b")])
+    assert answer[0] is answer[2] is None
+    assert "1048576" in str(answer[1])
+    assert stored(server) == ["a", "b"]
+
+
+def test_a_message_over_the_limit_of_its_stream_is_refused_and_the_others_are_stored(sink, server):
+    add_stream(server, max_msg_size=300)
+    answer = sink(jetstream=True).push_batch([Element("a"), Element("x" * 1000), Element("b")])
+    assert answer[0] is answer[2] is None
+    assert "exceeds maximum" in str(answer[1])
+    assert stored(server) == ["a", "b"]
 
 
 def test_a_sink_waits_for_a_stream_that_is_missing(sink, server):
