@@ -1,6 +1,7 @@
-"""One end of a `nats` edge, or of the same by hand with nats-py, in a process of its own.
+"""One end of a `nats` edge, or of the same by hand with nats-py, in a process of its own; or both
+ends of a memory edge.
 
-    python -m benches.nats_edge.ends WHAT END URL SESSIONS COUNT
+    python -m benches.nats_edge.ends HOW WHAT END URL SESSIONS COUNT
 
 It says `ready`, waits for a line, runs, and prints its figures as JSON.
 """
@@ -12,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,28 +24,32 @@ TOKENS_PER_S: Final = 50
 TICK_S: Final = 0.0005
 """How often the source looks which tokens are due, in both programs."""
 PAYLOAD: Final = b"x" * 100
+MOST_AT_ONCE: Final = 1000
+"""How many elements a message by hand has at most."""
 
 
 class Paced(torvyn.Source):
-    """Tokens of many sessions, in turn, each when it is due."""
+    """Tokens of many sessions, in turn. Each has the time at which it is due: what holds the source
+    back makes all that comes later late as well."""
 
     def __init__(self, sessions: int, count: int) -> None:
         super().__init__()
         self._sessions, self._count = sessions, count
+        self._every_ns = 1e9 / (sessions * TOKENS_PER_S)
         self._next = 0
-        self._began_s = 0.0
+        self._began_ns = 0
 
     def pull(self) -> object:
         if self._next >= self._count:
             return None
-        now_s = time.monotonic()
-        self._began_s = self._began_s or now_s
-        due_s = self._began_s + self._next / (self._sessions * TOKENS_PER_S)
-        if now_s < due_s:
-            return torvyn.PENDING.after(max(due_s - now_s, TICK_S))
+        now_ns = time.monotonic_ns()
+        self._began_ns = self._began_ns or now_ns
+        due_ns = self._began_ns + int(self._next * self._every_ns)
+        if now_ns < due_ns:
+            return torvyn.PENDING.after(max((due_ns - now_ns) / 1e9, TICK_S))
         session = self._next % self._sessions
         self._next += 1
-        return f'{{"s": "session-{session}", "t": {time.monotonic_ns()}}}'
+        return f'{{"s": "session-{session}", "t": {due_ns}}}'
 
 
 class Repeated(torvyn.Source):
@@ -60,7 +65,7 @@ class Repeated(torvyn.Source):
 
 
 class Latencies(torvyn.Sink):
-    """How long ago each token was made, and whether each session's come in order."""
+    """How long ago each token was due, and whether each session's come in order."""
 
     all_ns: list[int]
 
@@ -73,10 +78,10 @@ class Latencies(torvyn.Sink):
         self.note(json.loads(element.text))
 
     def note(self, token: dict[str, Any]) -> None:
-        self.all_ns.append(time.monotonic_ns() - token["t"])
-        session, made_ns = token["s"], token["t"]
-        assert self._last.get(session, 0) < made_ns, "a session's tokens came out of order"
-        self._last[session] = made_ns
+        session, due_ns = token["s"], token["t"]
+        self.all_ns.append(time.monotonic_ns() - due_ns)
+        assert self._last.get(session, 0) < due_ns, "a session's tokens came out of order, or twice"
+        self._last[session] = due_ns
 
     def figures(self) -> dict[str, float]:
         ordered = sorted(self.all_ns)
@@ -95,6 +100,7 @@ class PassOn(torvyn.Processor):
 
 
 def run_edge(what: str, end: str, url: str, sessions: int, count: int) -> dict[str, float]:
+    """`end`: `both` for a memory edge in this process."""
     os.environ["TORVYN_CLUSTER__NATS"] = url
     sink = Latencies()
     flow = torvyn.Flow(name=what)
@@ -103,51 +109,66 @@ def run_edge(what: str, end: str, url: str, sessions: int, count: int) -> dict[s
         flow.add("end", sink).connect("read", "end")
     else:
         flow.add("write", Repeated(count)).add("read", "null")
-    flow.connect("write", "read", carrier="nats", queue_depth=4096)
-    plan = flow.plan
-    assert plan.cluster is not None
-    cluster = replace(plan.cluster, segments=(end,))
-    part = torvyn.Flow.from_plan(replace(plan, cluster=cluster))
+    if end == "both":
+        part = flow.connect("write", "read")
+    else:
+        flow.connect("write", "read", carrier="nats", queue_depth=4096)
+        plan = flow.plan
+        assert plan.cluster is not None
+        part = torvyn.Flow.from_plan(replace(plan, cluster=replace(plan.cluster, segments=(end,))))
     _wait_for_start()
-    began_s = time.monotonic()
+    began_s, began_cpu_s = time.monotonic(), time.process_time()
     part.run()
-    took_s = time.monotonic() - began_s
-    edge = part.statistics.edges[-1]
-    figures = sink.figures() if sink.all_ns else {"count": edge.taken}
-    return {**figures, "took_s": took_s, "cpu_s": time.process_time()}
+    took_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+    figures = sink.figures() if sink.all_ns else {"count": part.statistics.edges[-1].taken}
+    return {**figures, "took_s": took_s, "cpu_s": cpu_s}
 
 
 async def run_by_hand(what: str, end: str, url: str, sessions: int, count: int) -> dict[str, float]:
-    """One message per element, as a program with nats-py would do it."""
+    """One message for all elements that are due, as a careful program with nats-py would do it."""
     import nats
     from nats.js.api import StreamConfig
 
     client = await nats.connect(url)
     js = client.jetstream(publish_async_max_pending=256)
-    await js.add_stream(StreamConfig(name="HAND", subjects=["hand.*"]))
+    await js.add_stream(StreamConfig(name="HAND", subjects=["hand"]))
     await asyncio.to_thread(_wait_for_start)
-    began_s = time.monotonic()
+    began_s, began_cpu_s = time.monotonic(), time.process_time()
     if end == "write":
         source = Paced(sessions, count) if what == "sessions" else Repeated(count)
         figures = await _publish(js, source)
     else:
         figures = await _receive(js, what, count)
+    took_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
     await client.close()
-    return {**figures, "took_s": time.monotonic() - began_s, "cpu_s": time.process_time()}
+    return {**figures, "took_s": took_s, "cpu_s": cpu_s}
 
 
 async def _publish(js: Any, source: Any) -> dict[str, float]:
     sent = 0
-    while (token := source.pull()) is not None:
-        if isinstance(token, (str, bytes)):
-            body = token if isinstance(token, bytes) else token.encode()
-            subject = f"hand.{json.loads(token)['s']}" if isinstance(token, str) else "hand.x"
-            await js.publish_async(subject, body)
-            sent += 1
-        else:
-            await asyncio.sleep(TICK_S)
+    is_over = False
+    while not is_over:
+        due = list(_due(source))
+        is_over = bool(due) and due[-1] is None
+        if lines := [each for each in due if each is not None]:
+            await js.publish_async("hand", b"\n".join(lines))
+            sent += len(lines)
+        # A full message does not wait for the next tick.
+        await asyncio.sleep(0 if len(due) == MOST_AT_ONCE else TICK_S)
     await js.publish_async_completed()
     return {"count": sent}
+
+
+def _due(source: Any) -> Iterator[bytes | None]:
+    """The elements that the source has now, at most as many as fit into a message; None at its
+    end."""
+    for _ in range(MOST_AT_ONCE):
+        element = source.pull()
+        if element is not None and not isinstance(element, (str, bytes)):
+            return
+        yield element.encode() if isinstance(element, str) else element
+        if element is None:
+            return
 
 
 async def _receive(js: Any, what: str, count: int) -> dict[str, float]:
@@ -156,13 +177,15 @@ async def _receive(js: Any, what: str, count: int) -> dict[str, float]:
 
     async def note(message: Any) -> None:
         nonlocal received
-        received += 1
+        lines = message.data.split(b"\n")
+        received += len(lines)
         if what == "sessions":
-            sink.note(json.loads(message.data))
+            for line in lines:
+                sink.note(json.loads(line))
         if received == count:
             done.set()
 
-    await js.subscribe("hand.*", ordered_consumer=True, cb=note)
+    await js.subscribe("hand", ordered_consumer=True, cb=note)
     await done.wait()
     return sink.figures() if sink.all_ns else {"count": received}
 
@@ -176,10 +199,10 @@ def main(arguments: Sequence[str]) -> None:
     how, what, end, url, sessions, count = arguments
     # As `torvyn run` does.
     shorten_switch_interval()
-    if how == "edge":
-        figures = run_edge(what, end, url, int(sessions), int(count))
-    else:
+    if how == "hand":
         figures = asyncio.run(run_by_hand(what, end, url, int(sessions), int(count)))
+    else:
+        figures = run_edge(what, end, url, int(sessions), int(count))
     print(json.dumps(figures), flush=True)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,8 +21,9 @@ def find_server() -> str | None:
 
 
 @contextmanager
-def broker() -> Iterator[str]:
-    """A NATS server with JetStream in files, on a free port."""
+def broker() -> Iterator[tuple[str, Callable[[], float]]]:
+    """A NATS server with JetStream in files, on a free port: its address, and how much CPU time it
+    has used."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="torvyn-nats-edge-") as folder:
@@ -29,10 +31,16 @@ def broker() -> Iterator[str]:
         server = subprocess.Popen([*command, "-js", "-sd", folder], stderr=subprocess.DEVNULL)
         try:
             _wait_for(port)
-            yield f"nats://127.0.0.1:{port}"
+            yield f"nats://127.0.0.1:{port}", lambda: _cpu_s(server.pid)
         finally:
             server.kill()
             server.wait()
+
+
+def _cpu_s(process: int) -> float:
+    # The name of the program, in brackets, may have spaces.
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _wait_for(port: int) -> None:
@@ -46,14 +54,30 @@ def _wait_for(port: int) -> None:
 
 
 def measure(how: str, what: str, sessions: int, count: int) -> dict[str, float]:
-    """The figures of the reading end. Raises if one element is missing."""
-    with broker() as url:
+    """The figures of the reading end, and the CPU time of all. Raises if one element is missing."""
+    if how == "memory":
+        return _checked(how, what, count, {"both": _start(how, what, "both", "", sessions, count)})
+    with broker() as (url, broker_cpu_s):
+        # The broker of a run on its own: what it uses before the start is not counted.
         ends = {end: _start(how, what, end, url, sessions, count) for end in ("read", "write")}
-        figures = {end: _figures(process) for end, process in ends.items()}
+        before_s = broker_cpu_s()
+        figures = _checked(how, what, count, ends)
+        return {**figures, "broker_cpu_s": broker_cpu_s() - before_s}
+
+
+def _checked(
+    how: str, what: str, count: int, ends: Mapping[str, subprocess.Popen[str]]
+) -> dict[str, float]:
+    for process in ends.values():
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    figures = {end: _figures(process) for end, process in ends.items()}
     for end, values in figures.items():
         if values["count"] != count:
             raise AssertionError(f"{how} {what}, {end}: {values['count']} of {count} elements")
-    return {**figures["read"], "writer_cpu_s": figures["write"]["cpu_s"]}
+    cpu_s = {f"{end}_cpu_s": values["cpu_s"] for end, values in figures.items()}
+    return {**next(iter(figures.values())), **cpu_s}
 
 
 def _start(
@@ -67,10 +91,7 @@ def _start(
         text=True,
     )
     assert process.stdout is not None
-    assert process.stdin is not None
     assert process.stdout.readline() == "ready\n"
-    process.stdin.write("go\n")
-    process.stdin.flush()
     return process
 
 
