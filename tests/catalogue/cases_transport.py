@@ -13,7 +13,8 @@ from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
 from torvyn.link import ProjectLinker
-from torvyn.serve import ServerSettings, app, request_body
+from torvyn.serve import ServerSettings, app
+from torvyn.transport import request_body
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.cors import Cors
 from torvyn.transport.access.host_check import HostCheck, check_bound
