@@ -49,6 +49,7 @@ INSIDE = {
     "durable",
     "edge.artifact_source",
     "edge.generations",
+    "edge.generations.integrity",
     "engine.transformers.batch_setup",
     "engine.transformers.model",
     "link.plan",
