@@ -412,6 +412,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "cli.missing-argument": "A required option or argument is missing.",
     "cli.flow-unknown": "No running flow has this name or process, or several have it.",
     "cli.no-systemd": "systemd does not manage this machine, so `torvyn service` cannot either.",
+    "cli.nothing-stored": "The flow has no `disk` edge and no checkpoint, so it stores nothing.",
     "cli.nothing-measured": "The flow that `bench` runs produced no elements.",
     "cli.output-failed": "Standard output cannot be written, for example because a disk is full.",
     "cli.reload-failed": "A running flow did not answer, or its files have changed again.",

@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 import click
 
-from torvyn.cli import failures, screen
+import torvyn
+from torvyn.cli import failures, screen, stored_elements
 from torvyn.cli.app import group
 from torvyn.cli.benchmark import comparison, measurement
 from torvyn.cli.commands import build, generate, init, reload, service
@@ -134,6 +135,9 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cli.missing-argument": line("completions"),
     "cli.no-systemd": without_systemd,
     "cli.nothing-measured": nothing_measured,
+    "cli.nothing-stored": lambda _: stored_elements.durable_plan(
+        torvyn.Flow(["a"], torvyn.sink(lambda element: None)).plan
+    ),
     "cli.output-failed": full_disk,
     "cli.regressed": regressed,
     "cli.reload-failed": lambda folder: reload._ask(folder / "1.control", "difference"),

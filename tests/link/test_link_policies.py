@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flow_records import SETTINGS, Drop, Keep, codes, flow_record, numbers, plan
 
+import torvyn
 from torvyn import link
 from torvyn.errors import LinkError
 from torvyn.link import ErrorPolicy, Plan
@@ -147,3 +148,44 @@ def test_one_file_of_dead_letters_has_one_hidden_sink() -> None:
     made = plan({"a": numbers(), "b": Keep(), "c": Drop()}, ["a > b", "b > c"], on_error=policy)
 
     assert [node.name for node in made.nodes] == ["a", "b", "c", "b.dead-letter"]
+
+
+def durable(**options: Any) -> Plan:
+    flow = torvyn.Flow()
+    flow.add("in", torvyn.source(["a"]))
+    flow.add("parse", torvyn.processor(lambda element: element), **options)
+    flow.add("out", torvyn.sink(lambda element: None))
+    return flow.connect("in", "parse", carrier="disk").connect("parse", "out").plan
+
+
+def test_a_flow_that_keeps_state_sets_aside_what_its_nodes_refuse() -> None:
+    policies = [node.on_error for node in durable().nodes]
+    assert {policy.policy for policy in policies} == {"set-aside"}
+    assert all(policy.stores_letters for policy in policies)
+
+
+def test_a_flow_without_state_fails_fast() -> None:
+    flow = torvyn.Flow(["a"], torvyn.sink(lambda element: None))
+    assert {node.on_error.policy for node in flow.plan.nodes} == {"fail-fast"}
+
+
+@pytest.mark.parametrize(
+    ("on_error", "recovery"),
+    [
+        ("fail-fast", "fail-fast"),
+        ("set-aside", "set-aside"),
+        ("skip", "skip"),
+        ("dead-letter", "store"),
+        ({"policy": "dead-letter", "to": "letters.jsonl"}, "dead-letter"),
+        ({"policy": "retry"}, "set-aside"),
+        ({"policy": "retry", "then": "fail-fast"}, "fail-fast"),
+        ({"policy": "retry", "then": "dead-letter"}, "store"),
+    ],
+)
+def test_the_policy_of_a_node_decides_what_is_stored(on_error: Any, recovery: str) -> None:
+    assert durable(on_error=on_error).node("parse").on_error.recovery == recovery
+
+
+def test_set_aside_needs_a_place() -> None:
+    with pytest.raises(LinkError, match="needs a flow that keeps state"):
+        _ = torvyn.Flow(["a"], torvyn.sink(lambda e: None), on_error="set-aside").plan

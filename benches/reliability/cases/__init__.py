@@ -18,6 +18,7 @@ QUESTIONS = (
     "fairness",
     "durable_store",
     "edge_gateway",
+    "refused_elements",
     "clock_jumps",
     "deployments",
     "swaps",

@@ -15,6 +15,7 @@ summary            the summary of a flow that has ended
 timeline           the calls of a traced flow, grouped by element
 memory_warnings    warns of flows that may use more memory than there is
 store_warnings     warns of stored data that is damaged
+stored_elements    what a flow has stored: elements that wait, dead letters
 supervision        flows that systemd runs: messages, health
 artifacts          what the commands of artifacts share
 cluster            what the commands of clusters print

@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, str]] = {
     "serve": "Serve flows over HTTP and gRPC.",
     "reload": "Bring a running flow up to date with its files.",
     "top": "Show the running flows, and what each node uses.",
+    "store": "Show and settle what a flow has stored.",
     "service": "Run a flow as a service of systemd.",
     "deploy": "Run, exchange and update projects on a gateway.",
     "fleet": "Show what runs on the devices that report.",

@@ -267,6 +267,8 @@ def show_end(screen: Screen, plan: Plan, outcome: Outcome, filtered: str | None 
     _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state, **side)
     if outcome.state != "unread":
         screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
+        if outcome.statistics.set_aside:
+            screen.info(f"[torvyn] `torvyn store show {plan.name}` says why it was set aside.")
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
         # With `-v` the log shows them.

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 
 _COUNTS = (
-    "received", "passed", "filtered", "failed", "dead_lettered", "absorbed", "unread", "emitted",
-    "ignored", "errors", "retried",
+    "received", "passed", "filtered", "failed", "dead_lettered", "set_aside", "absorbed",
+    "unread", "emitted", "ignored", "errors", "retried",
 )  # fmt: skip
 _ALWAYS = ("received", "passed", "filtered", "emitted", "errors")
 """The other columns are shown if a node has a value other than 0."""
@@ -38,6 +38,8 @@ def summary_line(statistics: Statistics) -> str:
     if filtered := statistics.filtered + statistics.removed:
         parts.append(f"{filtered} filtered")
     parts.append(f"{emitted} emitted")
+    if statistics.set_aside:
+        parts.append(f"{statistics.set_aside} set aside")
     if statistics.dropped:
         parts.append(f"{statistics.dropped} dropped")
     if statistics.unread:

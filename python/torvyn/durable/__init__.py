@@ -24,7 +24,7 @@ disk         the files, and what can go wrong with them
 
 from torvyn.durable.checkpoints import StateGoneError
 from torvyn.durable.failures import StoreUnavailable
-from torvyn.durable.inspection import StoreReport, inspect_store
+from torvyn.durable.inspection import StoreReport, inspect_store, log_statistics
 from torvyn.durable.records import (
     MIN_LOG_BYTES,
     Append,
@@ -57,4 +57,5 @@ __all__ = [
     "StoreUnavailable",
     "Transaction",
     "inspect_store",
+    "log_statistics",
 ]

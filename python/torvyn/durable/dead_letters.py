@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -86,6 +85,13 @@ class DeadLetter:
     state: str
     """`waiting`, or `retry` and `returning` on its way back to its node."""
     body: bytes
+
+    def content(self) -> tuple[str, bytes, bytes]:
+        """Its content type, its attributes as JSON or nothing, and its payload."""
+        from torvyn._native import EdgeLog
+
+        [(_, content_type, attributes, payload)] = EdgeLog.decode(self.body)
+        return content_type, attributes, payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +217,15 @@ class DeadLetterStore:
         self._each(ids, "UPDATE letters SET state = 'waiting' WHERE id = ?")
 
     def remove(self, ids: Sequence[int], how: Leaving) -> int:
-        """Takes letters out; returns how many there were."""
+        """Takes letters out; returns how many there were. Those that are in both files already
+        cannot be discarded."""
+        which = "AND state <> 'returning'" if how == "discarded" else ""
+        statement = f"DELETE FROM letters WHERE id = ? {which} RETURNING node"
 
         def leave(database: Database) -> int:
             count = 0
             for id in ids:
-                rows = database.execute("DELETE FROM letters WHERE id = ? RETURNING node", (id,))
+                rows = database.execute(statement, (id,))
                 for (node,) in rows:
                     _count(database, node, how, 1)
                     count += 1
@@ -341,7 +350,13 @@ class DeadLetterStore:
     def _failed(self, error: StoreError) -> StoreUnavailable:
         # What was not committed is rolled back, by whoever opens the file next.
         self.close()
-        return unavailable(self.path, error)
+        if reason_of(error) != "corrupt":
+            return unavailable(self.path, error)
+        return StoreUnavailable(
+            "corrupt",
+            f"the dead letters in `{self.path}` cannot be read: {error}",
+            hint="move the file away; the flow does it when it sets something aside",
+        )
 
     def _open(self) -> Database:
         if self._database is None:
@@ -424,9 +439,3 @@ def _make_room(database: Database, most_bytes: int) -> int:
 
 def _journal(path: Path) -> Path:
     return path.with_name(path.name + "-journal")
-
-
-def is_damaged(error: StoreUnavailable) -> bool:
-    """Whether the file itself is at fault, and not the disk."""
-    cause = error.__cause__
-    return isinstance(cause, sqlite3.Error) and reason_of(cause) == "corrupt"

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Literal
 from torvyn import _native
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.disk.budget import Budget
-from torvyn.durable.disk.database import check_schema
+from torvyn.durable.disk.database import check_schema, check_version
 from torvyn.durable.disk.high_water import HighWaterFile
 from torvyn.durable.disk.store_file import lock_store
 from torvyn.durable.failures import STORE_ERRORS
 from torvyn.durable.log_state import LogState
+from torvyn.durable.records import LogStatistics
 from torvyn.errors import FlowError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def inspect_store(path: Path, *, is_quick: bool = False) -> StoreReport:
     try:
         with _read_only(path) as connection:
             _inspect(connection, path, report, is_quick)
-    except STORE_ERRORS as error:
+    except (*STORE_ERRORS, FlowError) as error:
         return StoreReport("unreadable", problems=[str(error)])
     finally:
         owner.release()
@@ -59,10 +60,39 @@ def inspect_store(path: Path, *, is_quick: bool = False) -> StoreReport:
     return report
 
 
+def log_statistics(path: Path) -> dict[str, LogStatistics] | None:
+    """What waits in each log, without looking into the rows; None while a flow uses the store.
+
+    Raises `durable.newer-version`, and `durable.damaged` for what cannot be read.
+    """
+    if not path.exists():
+        return {}
+    try:
+        owner = LockFile(path.with_name(path.name + ".lock"), path)
+    except FlowError:
+        return None
+    try:
+        with _read_only(path) as connection:
+            states = catalog.load(connection, {}, Budget.of(()), None)
+            return {
+                name: state.statistics(log_rows.oldest_ns(connection, state))
+                for name, state in states.items()
+            }
+    except STORE_ERRORS as error:
+        raise FlowError(
+            "durable.damaged",
+            f"the stored elements in `{path}` cannot be read: {error}",
+            hint="start the flow: it copies what is readable, and reports the rest as lost",
+        ) from error
+    finally:
+        owner.release()
+
+
 @contextlib.contextmanager
 def _read_only(path: Path) -> Iterator[Database]:
     connection = _native.Database(path.absolute(), is_read_only=True)
     try:
+        check_version(connection, path)
         check_schema(connection)
         yield connection
     finally:

@@ -192,10 +192,10 @@ def oldest_ns(connection: Database, state: LogState) -> int | None:
 
 
 def discard(connection: Database, states: Iterable[LogState], at_ns: int) -> list[LostRange]:
-    """Removes every row."""
+    """Removes every row of these logs."""
     lost: list[LostRange] = []
-    connection.execute("DELETE FROM rows")
     for state in states:
+        connection.execute("DELETE FROM rows WHERE position BETWEEN ? AND ?", span(state))
         state.rows = state.bytes = state.cost = 0
         start, end = state.acknowledged + 1, state.next - 1
         lost += lose(connection, state, start, end, "discarded", at_ns)

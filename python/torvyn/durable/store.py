@@ -277,6 +277,19 @@ class DurableStore:
         with self._lock:
             return self._session.attempt(empty)
 
+    def discard_log(self, log: str) -> int:
+        """Removes the contents of one log; returns how many elements they were."""
+
+        def empty(_: Database) -> int:
+            wal_bytes = self._file.budget.wal_bytes
+            with self._session.transaction(wal_bytes) as (connection, states):
+                lost = log_rows.discard(connection, [states[log]], self._clock.now_ns())
+            self._file.shrink()
+            return sum(each.count for each in lost)
+
+        with self._lock:
+            return self._session.attempt(empty)
+
     def statistics(self, log: str) -> LogStatistics:
         with self._lock:
             oldest_ns = None

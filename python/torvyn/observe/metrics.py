@@ -65,6 +65,7 @@ _COMPONENT: Final[tuple[_Row, ...]] = (
     ("filtered", "sum", "{element}", "Elements that a verdict dropped."),
     ("failed", "sum", "{element}", "Elements whose call failed."),
     ("dead_lettered", "sum", "{element}", "Elements that were sent to the dead letters."),
+    ("set_aside", "sum", "{element}", "Refused elements that the flow has stored."),
     ("absorbed", "sum", "{element}", "Elements that became part of a component's state."),
     ("emitted", "sum", "{element}", "Elements sent to the node's edges."),
     ("errors", "sum", "{call}", "Calls that failed, including those that were retried."),

@@ -79,6 +79,9 @@ class NodeStatistics:
     """How many requests of a guest were denied, by kind of capability."""
     connection: ConnectionStatus | None = None
     """For components that connect to something outside."""
+    set_aside: int = 0
+    """What it refused and the flow has stored: the dead letters without another target, and what a
+    source read and could not make an element of."""
     counts: dict[str, int] = field(default_factory=dict)
     """What the component counts itself, by name: elements that came late, keys, evicted keys."""
 
@@ -163,6 +166,11 @@ class Statistics:
         return accepted + sum(edge.taken for edge in self.edges if edge.target == "")
 
     @property
+    def set_aside(self) -> int:
+        """What nodes refused and the flow has stored as dead letters."""
+        return sum(node.set_aside for node in self.nodes.values())
+
+    @property
     def dropped(self) -> int:
         """Elements that full queues and interrupts dropped."""
         return sum(edge.dropped for edge in self.edges)
@@ -221,6 +229,7 @@ class Statistics:
             "removed": self.removed,
             "emitted": self.emitted,
             "dropped": self.dropped,
+            "set_aside": self.set_aside,
             "unread": self.unread,
             "errors": self.errors,
             "denied": self.denied,

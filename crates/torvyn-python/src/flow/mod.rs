@@ -47,6 +47,7 @@ pub struct NativeFlow {
     pub node_context: NodeContext,
     /// A second reference beside the flow's own, so that the garbage collector can see it.
     on_error: Py<PyAny>,
+    store_refused: Option<Py<PyAny>>,
     /// The requests for checkpoints.
     requests: Option<Arc<CutRequests>>,
 }
@@ -108,7 +109,7 @@ impl NativeFlow {
             annotate: Some(annotate),
             timing: plan.timing,
             on_error: Some(report_to(on_error.clone_ref(py))),
-            store_refused: store_refused.map(store_with),
+            store_refused: store_refused.as_ref().map(|callback| store_with(callback.clone_ref(py))),
             checkpoints,
         };
         let exit = node_context(0);
@@ -116,7 +117,7 @@ impl NativeFlow {
         if let Some(manual) = manual {
             manual.watch(&flow);
         }
-        Ok(Self { flow, signal: OnceLock::new(), node_context: exit, on_error, requests })
+        Ok(Self { flow, signal: OnceLock::new(), node_context: exit, on_error, store_refused, requests })
     }
 
     /// Runs turns on this thread until the flow is over, has an output, or must wait.
@@ -379,11 +380,14 @@ impl NativeFlow {
             }
         });
         result?;
-        if is_seen {
-            // The flow has a reference of its own.
-            visit.call(&self.on_error)?;
+        for callback in std::iter::once(&self.on_error).chain(&self.store_refused) {
+            if is_seen {
+                // The flow has a reference of its own.
+                visit.call(callback)?;
+            }
+            visit.call(callback)?;
         }
-        visit.call(&self.on_error)
+        Ok(())
     }
 
     /// Releases components and queues.

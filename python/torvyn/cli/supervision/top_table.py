@@ -31,7 +31,12 @@ def render_flow(now: Document, before: Document | None) -> str:
         for name, node in statistics["nodes"].items()
         if node["connection"] is not None
     ]
-    tables = [table(_HEADS, rows)]
+    heads: tuple[str, ...] = _HEADS
+    set_aside = [node.get("set_aside", 0) for node in statistics["nodes"].values()]
+    if any(set_aside):
+        heads = (*_HEADS, "set aside")
+        rows = [(*row, str(count)) for row, count in zip(rows, set_aside, strict=True)]
+    tables = [table(heads, rows)]
     if connections:
         tables.append(table(CONNECTION_HEADS, connections))
     edges = [edge for edge in statistics["edges"] if edge["stored"]]

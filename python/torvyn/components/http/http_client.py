@@ -36,14 +36,16 @@ class HttpClient:
         self._server = server
         self._connection: http.client.HTTPConnection | None = None
 
+    _is_aborted = False
+
     def request(self, method: str, body: bytes, headers: Mapping[str, str]) -> Response:
         """Sends the request and reads the answer; raises `OSError` or `HTTPException`."""
-        is_reused = self._connection is not None
+        is_reused, self._is_aborted = self._connection is not None, False
         try:
             return self._exchange(method, body, headers)
         except (http.client.RemoteDisconnected, ConnectionError):
             self.close()
-            if not is_reused:
+            if not is_reused or self._is_aborted:
                 raise
         # The server has closed the connection since the last request: that says nothing about it.
         return self._exchange(method, body, headers)
@@ -55,6 +57,7 @@ class HttpClient:
 
     def abort(self) -> None:
         """Ends a request in progress. May be called from any thread."""
+        self._is_aborted = True
         connection = self._connection
         sock = None if connection is None else connection.sock
         if sock is not None:

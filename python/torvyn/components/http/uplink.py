@@ -133,9 +133,11 @@ class Uplink:
         if not answer.is_unknown_path:
             return not answer.is_retried
         # Where elements were accepted, the path is right: the server does not know what they name.
-        if not self._knows_path or self._unknown_in_a_row >= UNKNOWN_IN_A_ROW:
+        # Several are divided before that is known: one of them may be accepted.
+        is_single = body.element_count == 1
+        if self._unknown_in_a_row >= UNKNOWN_IN_A_ROW or (is_single and not self._knows_path):
             return False
-        self._unknown_in_a_row += body.element_count == 1
+        self._unknown_in_a_row += is_single
         return True
 
     def _report(self, answer: Response | str) -> Unavailable:

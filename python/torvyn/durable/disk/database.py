@@ -70,13 +70,11 @@ def connect(path: Path, mark: Path | None = None) -> Database:
 
 
 def _create(connection: Database, path: Path) -> None:
-    [(version,)] = connection.execute("PRAGMA user_version")
+    version = check_version(connection, path)
     if version == SCHEMA_VERSION:
         check_schema(connection)
         return
     [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
-    if version > SCHEMA_VERSION and _is_another_schema(connection):
-        raise newer_version(path, version)
     if version or tables:
         raise not_a_store(f"it has the schema version {version}")
     connection.execute("BEGIN IMMEDIATE")
@@ -85,6 +83,14 @@ def _create(connection: Database, path: Path) -> None:
     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
+
+
+def check_version(connection: Database, path: Path) -> int:
+    """The version of the schema; raises if a newer version of torvyn has written the file."""
+    [(version,)] = connection.execute("PRAGMA user_version")
+    if version > SCHEMA_VERSION and _is_another_schema(connection):
+        raise newer_version(path, version)
+    return int(version)
 
 
 def check_schema(connection: Database) -> None:

@@ -216,7 +216,8 @@ class CarrierThread:
     def _supply_readers(self) -> None:
         for edge in self._edges:
             edge.refill()
-            edge.finish_if_drained()
+            if self.returned is None or not self.returned.is_under_way:
+                edge.finish_if_drained()
 
     def _save_sources(self) -> None:
         """Saves the states of sources that wait for acknowledgements, where nothing else has one:

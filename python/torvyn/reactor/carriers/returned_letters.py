@@ -44,6 +44,12 @@ class ReturnedLetters:
         self._store = store
         self._on_the_way: list[_OnTheWay] = []
         self._look_at_s = -math.inf
+        self._may_be_more = True
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the end of the flow must wait for them."""
+        return self._may_be_more or bool(self._on_the_way)
 
     def open(self) -> None:
         """Settles what an earlier run has begun, before anything is appended to a log."""
@@ -54,6 +60,7 @@ class ReturnedLetters:
         except (StoreUnavailable, FlowError) as error:
             logger.warning("no dead letters are put back for now: %s", error)
             self._look_at_s = math.inf
+            self._may_be_more = False
 
     def advance(self, edges: Sequence[DiskEdge]) -> None:
         """Puts back what was marked. What fails is tried again."""
@@ -63,9 +70,11 @@ class ReturnedLetters:
             self._remove_stored()
             if time.monotonic() >= self._look_at_s:
                 self._look_at_s = time.monotonic() + LOOK_S
+                self._may_be_more = False
                 self._put_back(edges)
         except (StoreUnavailable, FlowError) as error:
             self._look_at_s = time.monotonic() + 10 * LOOK_S
+            self._may_be_more = False
             logger.warning("dead letters are not put back for now: %s", error)
 
     def finish(self) -> None:
@@ -106,8 +115,7 @@ class ReturnedLetters:
             edge.wired.edge.target,
             extra={"event": "letters.returned", "count": len(ids)},
         )
-        # More of them may wait.
-        self._look_at_s = time.monotonic()
+        self._look_at_s, self._may_be_more = time.monotonic(), True
 
     def _keep(self, letters: list[DeadLetter], edge: DiskEdge) -> None:
         if letters:

@@ -90,7 +90,7 @@ class Execution:
         """The state of a flow whose end could not be stored."""
         self.wiring: native_flow.Wiring = []
         self.error_log = ErrorLog(self.plan)
-        self.refused = _refused_elements(plan, self.durable)
+        self.refused = self.counts.refused = _refused_elements(plan, self.durable)
         self.retired: set[int] = set()
         """The nodes that a new graph has left out. They keep their numbers."""
         self.limits = TimeLimits(self, clock)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from torvyn._native import EdgeLog
 from torvyn.contract.enums import ErrorKind
-from torvyn.durable.dead_letters import DeadLetterStore, NewLetter, is_damaged
+from torvyn.durable.dead_letters import DeadLetterStore, NewLetter
 from torvyn.durable.failures import StoreUnavailable
 from torvyn.errors import ComponentError, FlowError, TorvynError
 from torvyn.reactor.failures import component_label, error_text
@@ -33,7 +33,8 @@ class RefusedElements:
         self.store = store
         self.epochs: Sequence[Context] = ()
         """The context of each node."""
-        self._counts: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        """What each node has set aside."""
         self._is_degraded = False
 
     def __call__(
@@ -74,7 +75,7 @@ class RefusedElements:
         try:
             return self.store.add(letter)
         except StoreUnavailable as error:
-            if not is_damaged(error):
+            if error.reason != "corrupt":
                 raise
         aside = self.store.set_damaged_aside()
         logger.error(
@@ -95,7 +96,7 @@ class RefusedElements:
     def _log(self, index: int, sequence: int | None, text: str, dropped: int) -> None:
         """At 1, 2, 4, 8...: enough to know why, without flooding the log."""
         node = self.plan.nodes[index]
-        count = self._counts[node.name] = self._counts.get(node.name, 0) + 1
+        count = self.counts[node.name] = self.counts.get(node.name, 0) + 1
         if count & (count - 1) == 0:
             logger.warning(
                 "node `%s`%s refused %s for good; it was set aside, %d so far: %s",

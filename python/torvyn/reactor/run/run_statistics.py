@@ -24,6 +24,7 @@ from torvyn.reactor.runners.call_recorder import CallRecorder
 
 if TYPE_CHECKING:
     from torvyn.reactor.carriers.durable_run import DurableRun
+    from torvyn.reactor.run.refused_elements import RefusedElements
 
 Call = tuple[str, CallOutcome, int, int, int, int, int]
 """Node, outcome, outputs, bytes the node had copied by then, sequence, start and duration in
@@ -35,6 +36,7 @@ class RunStatistics:
 
     def __init__(self, plan: Plan, trace_limit: int, durable: DurableRun | None = None) -> None:
         self.trace: tuple[list[Call], int] = ([], 0)
+        self.refused: RefusedElements | None = None
         self.ended_s: float | None = None
         """When the last turn ended."""
         self._plan = plan
@@ -139,6 +141,8 @@ class RunStatistics:
         guards removed: which of their matches did not leave is not known to the native core."""
         # Nodes that join the flow at this moment have counted nothing yet.
         for runner, counters in zip(self._runners, raw["nodes"], strict=False):
+            if self.refused is not None:
+                counters["set_aside"] = self.refused.counts.get(runner.node.name, 0)
             counts = own_attribute(runner.component, "counts")
             if type(counts) is dict:
                 counters["counts"] = dict(counts)
