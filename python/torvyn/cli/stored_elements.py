@@ -31,7 +31,8 @@ class WaitingElements:
 class StoredElements:
     def __init__(self, plan: Plan) -> None:
         from torvyn.durable.dead_letters import DeadLetterStore
-        from torvyn.reactor.carriers.durable_run import letters_path, state_path
+        from torvyn.reactor.carriers.durable_run import letters_path
+        from torvyn.reactor.run.stored_shape import state_path
 
         self.plan = plan
         self.path: Path = state_path(plan)

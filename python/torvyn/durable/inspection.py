@@ -68,7 +68,7 @@ def log_statistics(path: Path) -> dict[str, LogStatistics] | None:
     if not path.exists():
         return {}
     try:
-        owner = LockFile(path.with_name(path.name + ".lock"), path)
+        owner = lock_store(path)
     except FlowError:
         return None
     try:
