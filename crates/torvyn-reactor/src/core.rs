@@ -67,8 +67,8 @@ pub struct Core {
     pub on_error: Option<OnError>,
     pub tracer: Option<Box<Tracer>>,
     pub checkpoint: Option<Box<Checkpoints>>,
-    /// The swap that waits for its stage.
-    pub swap: Option<Box<Swap>>,
+    /// The swaps that wait for their stages.
+    pub swaps: Vec<Swap>,
 }
 
 impl Core {
@@ -116,7 +116,7 @@ impl Core {
             on_error: blueprint.on_error,
             tracer: None,
             checkpoint: blueprint.checkpoints.map(Box::new),
-            swap: None,
+            swaps: Vec::new(),
         }
     }
 
@@ -208,7 +208,7 @@ impl Core {
             + self.on_error.as_ref().map_or(0, |tell| size_of_val(&**tell))
             + self.tracer.as_ref().map_or(0, |tracer| size_of::<Tracer>() + tracer.heap_bytes())
             + self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size_bytes())
-            + self.swap.as_ref().map_or(0, |_| size_of::<Swap>());
+            + self.swaps.len() * size_of::<Swap>();
         let outcome = shared.outcome();
         let edges = self.edges.list.iter().filter_map(|edge| edge.closed.as_ref());
         let nodes = self.nodes.iter().filter_map(|node| node.end.as_ref());

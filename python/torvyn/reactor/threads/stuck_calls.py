@@ -20,6 +20,7 @@ from torvyn.sandbox.component import GuestComponent
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
 _PLAIN: Final = {phase: class_attribute(Component, phase) for phase in ("init", "teardown")}
 """The default methods, which do nothing."""
+_WRAPPERS: Final = ("torvyn.contract.functions", "torvyn.components.keys.", "torvyn.testing.")
 _PHASES: Final = ("init", "flush", "complete", "teardown")
 
 
@@ -47,6 +48,12 @@ def may_block(component: Component, phase: str) -> bool:
     return not (
         str(module_name(cls)).startswith("torvyn.") or is_instance(component, GuestComponent)
     )
+
+
+def runs_user_code(component: Component) -> bool:
+    """Whether its calls run the user's code, or that of a wrapper around it."""
+    module = str(module_name(type(component)))
+    return not module.startswith("torvyn.") or module.startswith(_WRAPPERS)
 
 
 def stack_of(thread_id: int | None) -> str:
