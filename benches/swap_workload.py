@@ -6,7 +6,9 @@ Importing this imports torvyn.
 from __future__ import annotations
 
 import gc
+import logging
 import random
+import threading
 import time
 from array import array
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Any
 
 import torvyn
 from benches.machine import resident_bytes
+from torvyn.errors import FlowError
 from torvyn.testing import as_variant
 
 MODES = ("python", "thread", "async")
@@ -62,6 +65,41 @@ class Version(torvyn.Processor):
 
 
 class AsyncVersion(Version):
+    async def process(self, element: torvyn.Element) -> str:  # type: ignore[override]
+        return super().process(element)
+
+
+FAULTS = ("init", "restore", "first", "fifth", "restore hangs", "first hangs")
+TIMEOUT_S = 0.5
+
+
+class FailingVersion(Version):
+    """Raises, or hangs until the end of the run."""
+
+    def __init__(self, fault: str, over: threading.Event) -> None:
+        super().__init__(0)
+        self.fault, self.over, self.calls = fault, over, 0
+
+    def init(self, config: str) -> None:
+        self.fail("init")
+
+    def restore(self, state: int) -> None:
+        self.fail("restore")
+        super().restore(state)
+
+    def process(self, element: torvyn.Element) -> str:
+        self.calls += 1
+        self.fail({1: "first", 5: "fifth"}.get(self.calls, ""))
+        return super().process(element)
+
+    def fail(self, at: str) -> None:
+        if self.fault == at:
+            raise ValueError(f"broken: {at}")
+        if self.fault == f"{at} hangs":
+            self.over.wait()
+
+
+class AsyncFailingVersion(FailingVersion):
     async def process(self, element: torvyn.Element) -> str:  # type: ignore[override]
         return super().process(element)
 
@@ -142,6 +180,41 @@ def run_swapped(rate: int, swaps: int, seed: int, mode: str, gap_s: float = 0.05
     flow.wait()
     gc.collect()
     growth_bytes = resident_bytes() - resident
+    return _judge(flow, journal, count, growth_bytes)
+
+
+def run_failing(rate: int, old_mode: str) -> SwappedRun:
+    """Swaps a version for others in each run mode that fail in each way; it is back each time."""
+    faults = [(mode, fault) for mode in MODES for fault in FAULTS]
+    count, over = int(rate * len(faults) * (TIMEOUT_S + 0.3)), threading.Event()
+    begin_s = time.perf_counter() + 0.2
+    journal = Journal(count, rate, begin_s)
+    flow = torvyn.Flow()
+    flow.add("numbers", PacedNumbers(count, rate, begin_s)).add("stage", version(0, old_mode))
+    flow.add("sink", Recorder(journal)).connect("numbers", "stage").connect("stage", "sink")
+    flow.start()
+    logging.getLogger("torvyn.reactor").setLevel(logging.ERROR)
+    returns = 0
+    for mode, fault in faults:
+        kind = AsyncFailingVersion if mode == "async" else FailingVersion
+        new: Any = kind(fault, over)
+        try:
+            flow.swap(
+                "stage", new if mode == "async" else as_variant(new, mode), timeout_s=TIMEOUT_S
+            )
+        except FlowError:
+            continue
+        returns += 1
+        give_up_s = time.monotonic() + 30
+        while sum(report.is_return for report in flow.swaps) < returns:
+            if time.monotonic() > give_up_s or flow.wait(0.005):
+                raise AssertionError(f"{old_mode} -> {mode}: not back after `{fault}`")
+    flow.wait()
+    over.set()
+    return _judge(flow, journal, count, 0)
+
+
+def _judge(flow: torvyn.Flow, journal: Journal, count: int, growth_bytes: int) -> SwappedRun:
     return SwappedRun(
         [report.pause_ms for report in flow.swaps],
         list(journal.lateness_ms),

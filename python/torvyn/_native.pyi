@@ -337,6 +337,8 @@ class Port:
     @property
     def idle(self) -> bool: ...
     has_results: Final[bool]
+    @property
+    def given(self) -> int: ...  # How many results it has given to the flow
     def take(self) -> list[tuple[TaskKind, Any]]: ...  # All tasks, as kind and value
     def take_settled(self) -> int: ...  # How many more elements of a source are settled
     def credit(self) -> int: ...  # How many elements the component may emit now
@@ -379,9 +381,13 @@ class NodeHandle:
     now_ns: Final[int | None]
     def note_findings(self, matches: int, exposed_chars: int) -> None: ...
     def interrupt(self) -> None: ...
-    # Exchanges the stage between two elements. False: another swap is not finished
+    # Exchanges the stage between two elements. False: the flow is gone
     def swap(self, order: SwapOrder) -> bool: ...
     def end_trial(self) -> None: ...  # The new stage needs no way back any more
+    # The new stage does not return from a call: the old one takes its place again
+    def fail_trial(self) -> None: ...
+    # Goes on with the stage that it has, although it was held for a swap
+    def let_go(self) -> None: ...
 
 @final
 @type_check_only

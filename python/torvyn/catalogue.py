@@ -377,6 +377,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "swap.no-memory": "The process has no memory for two versions of a component.",
     "swap.node-unknown": "The flow has no node with this name.",
     "swap.not-running": "The flow is not running, so nothing can be exchanged.",
+    "swap.returned": "A new component failed on trial, and the old one has its node again.",
     "swap.state-lost": "The old component holds a state that the new one would not get.",
     "swap.state-refused": "The old component's `snapshot` or the new one's `restore` failed.",
     "swap.unfit": "The new component has another role, other ports or another form than its node.",

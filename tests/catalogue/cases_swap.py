@@ -7,6 +7,7 @@ import torvyn
 from torvyn.contract import Component
 from torvyn.reactor.swap.candidate import check_memory
 from torvyn.reactor.swap.plan_difference import compare
+from torvyn.reactor.swap.refusals import returned
 from torvyn.testing import CollectingSink, CountingSource
 
 
@@ -70,6 +71,13 @@ def _not_running(_folder: Path) -> None:
     torvyn.Flow().add("stage", _upper()).swap("stage", _upper())
 
 
+def _returned(_folder: Path) -> None:
+    flow = _running(_upper())
+    flow.swap("stage", torvyn.processor(lambda element: 1 / 0))
+    flow.feed("b")
+    raise returned("stage", flow.swaps[-1].error)
+
+
 def _state_lost(_folder: Path) -> None:
     _running(_Last()).swap("stage", _Last())
 
@@ -89,6 +97,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "swap.no-memory": _no_memory,
     "swap.node-unknown": _node_unknown,
     "swap.not-running": _not_running,
+    "swap.returned": _returned,
     "swap.state-lost": _state_lost,
     "swap.state-refused": _state_refused,
     "swap.unfit": _unfit,

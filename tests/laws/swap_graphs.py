@@ -5,7 +5,7 @@ import random
 from collections import defaultdict
 from dataclasses import replace
 
-from graphs import outputs
+from graphs import MODES, outputs
 
 import torvyn
 from torvyn.errors import FlowError
@@ -60,7 +60,10 @@ def numbers(name, total, mode, fault=None):
 class SwappedFlow:
     """A flow of a random graph, and what its components have seen."""
 
-    def __init__(self, graph, seed):
+    def __init__(self, graph, seed, *, breaks=False):
+        """`breaks`: some versions fail on their first element, and any may have another run
+        mode."""
+        self.breaks = breaks
         sources = tuple((25 * total, mode) for total, mode in graph.sources)
         self.graph = replace(graph, sources=sources)
         self.versions = defaultdict(list)
@@ -95,22 +98,26 @@ class SwappedFlow:
         if at < len(graph.sources):
             return numbers(at, *graph.sources[at], fault)
         node, seen = graph.nodes[at - len(graph.sources)], self.versions[name]
+        mode = self.random.choice(MODES) if self.breaks else node.mode
+        is_broken = self.breaks and version > 0 and self.random.random() < 0.4
 
         def process(element):
+            if is_broken:
+                raise ValueError("broken")
             seen.append(version)
             made = outputs(node, at, element.text)
             return (text for text in made) if node.kind == "generator" else made
 
         if node.kind == "filter":
-            return as_variant(torvyn.filter(lambda element: bool(process(element))), node.mode)
-        return as_variant(torvyn.processor(process), node.mode)
+            return as_variant(torvyn.filter(lambda element: bool(process(element))), mode)
+        return as_variant(torvyn.processor(process), mode)
 
     def swap_once(self, version):
         """Exchanges a random component; False when the flow is over."""
         name = self.random.choice(sorted(self.flow._record.nodes))
         is_source = name.startswith("n") and int(name[1:]) < len(self.graph.sources)
         fault = self.random.choice(FAULTS) if is_source else None
-        trial_s = self.random.choice([0.0, 5.0])
+        trial_s = 5.0 if self.breaks else self.random.choice([0.0, 5.0])
         try:
             self.flow.swap(name, self.component(name, version, fault), trial_s=trial_s)
         except FlowError as error:

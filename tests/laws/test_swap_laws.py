@@ -43,6 +43,18 @@ def test_swaps_lose_nothing_and_repeat_nothing(graph, seed):
 
 @LAW
 @given(graphs(), seeds)
+def test_versions_that_fail_lose_nothing_and_repeat_nothing(graph, seed):
+    swapped = SwappedFlow(graph, seed, breaks=True)
+    run(swapped, most=60)
+
+    sent = expected(swapped.graph)
+    for at in swapped.sinks:
+        assert Counter(swapped.texts[at]) == sent[at]
+    check_account(swapped.flow.statistics)
+
+
+@LAW
+@given(graphs(), seeds)
 def test_versions_follow_each_other_in_order(graph, seed):
     swapped = SwappedFlow(graph, seed)
     run(swapped)

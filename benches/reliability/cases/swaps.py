@@ -55,6 +55,17 @@ def memory_mib(rounds: int) -> Measurement:
     return Measurement(max(samples), samples)
 
 
+def failing(rounds: int) -> Measurement:
+    from benches.swap_workload import FAULTS, MODES, run_failing
+
+    samples = []
+    for _ in range(rounds):
+        for mode in MODES:
+            run = run_failing(RATE, mode)
+            samples.append(float(run.lost + run.repeated + run.disordered))
+    return Measurement(sum(samples), samples, f"{len(samples) * len(MODES) * len(FAULTS)} swaps")
+
+
 @functools.cache
 def _killed(rounds: int) -> list[tuple[float, float]]:
     """Lost and repeated elements, per kill."""
@@ -141,6 +152,14 @@ CASES = [
     ),
     Case("swap.live.pause", "the same", "p99 of the pause of the node", 20, "ms", pause_ms),
     Case("swap.live.memory", "the same", "growth after the 20th swap", 4, "MiB", memory_mib),
+    Case(
+        "swap.failing",
+        "a component is swapped for one that raises or hangs",
+        f"9 pairs of run modes, {RATE:,} elements/s: init, restore, first and fifth element",
+        0,
+        "lost, repeated or in disorder",
+        failing,
+    ),
     Case(
         "swap.killed",
         "kill -9 between two steps of a swap",

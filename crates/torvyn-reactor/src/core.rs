@@ -68,8 +68,8 @@ pub struct Core {
     pub store_refused: Option<StoreRefused>,
     pub tracer: Option<Box<Tracer>>,
     pub checkpoint: Option<Box<Checkpoints>>,
-    /// The swap that waits for its stage.
-    pub swap: Option<Box<Swap>>,
+    /// The swaps that wait for their stages.
+    pub swaps: Vec<Swap>,
 }
 
 impl Core {
@@ -118,7 +118,7 @@ impl Core {
             store_refused: blueprint.store_refused,
             tracer: None,
             checkpoint: blueprint.checkpoints.map(Box::new),
-            swap: None,
+            swaps: Vec::new(),
         }
     }
 
@@ -211,7 +211,7 @@ impl Core {
             + self.store_refused.as_ref().map_or(0, |store| size_of_val(&**store))
             + self.tracer.as_ref().map_or(0, |tracer| size_of::<Tracer>() + tracer.heap_bytes())
             + self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size_bytes())
-            + self.swap.as_ref().map_or(0, |_| size_of::<Swap>());
+            + self.swaps.len() * size_of::<Swap>();
         let outcome = shared.outcome();
         let edges = self.edges.list.iter().filter_map(|edge| edge.closed.as_ref());
         let nodes = self.nodes.iter().filter_map(|node| node.end.as_ref());

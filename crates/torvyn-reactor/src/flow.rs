@@ -165,11 +165,10 @@ impl Flow {
         self.wake();
     }
 
-    /// Exchanges the stage of a node between two elements. False: another swap is not finished.
-    pub fn swap(self: &Arc<Self>, swap: Swap) -> bool {
-        let is_first = self.shared.request_swap(Box::new(swap));
+    /// Exchanges the stage of a node between two elements.
+    pub fn swap(self: &Arc<Self>, swap: Swap) {
+        self.shared.request_swap(swap);
         self.wake();
-        is_first
     }
 
     /// Tries a change of the graph again that could not be carried out.
@@ -187,6 +186,18 @@ impl Flow {
     /// The new stage of a node is no longer on trial.
     pub fn end_trial(self: &Arc<Self>, node: usize) {
         self.shared.request_node(node, node_request::END_TRIAL);
+        self.wake();
+    }
+
+    /// The new stage of a node does not return from a call: the old one takes its place again.
+    pub fn fail_trial(self: &Arc<Self>, node: usize) {
+        self.shared.request_node(node, node_request::FAIL_TRIAL);
+        self.wake();
+    }
+
+    /// A node that was held for a swap goes on with the stage that it has.
+    pub fn let_go(self: &Arc<Self>, node: usize) {
+        self.shared.request_node(node, node_request::LET_GO);
         self.wake();
     }
 

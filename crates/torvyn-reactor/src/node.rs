@@ -31,7 +31,8 @@ pub struct Retry {
 pub struct Answer {
     pub element: Element,
     pub made: Vec<Emission>,
-    pub outcome: Result<Step, StageError>,
+    /// None: the node's stage is new and gets the element again.
+    pub outcome: Option<Result<Step, StageError>>,
 }
 
 /// The edge of a list that has one. The highest number stands for none: no flow has so many edges.
@@ -223,8 +224,8 @@ impl Node {
         self.only_output = self.spec.ports.first().map_or(Only::NONE, |edges| Only::of(edges));
     }
 
-    /// The node's new worker goes on where `old` has stopped. What the old stage asked for, such as a pause, was its own.
-    pub fn take_over(&mut self, old: &mut Worker) {
+    /// The node's new worker goes on where the old one has stopped. What that asked for, such as a pause, was its own.
+    pub fn take_over(&mut self) {
         (self.takes_batches, self.pulls_many) = self.worker.batches();
         self.paused = false;
         self.pending = Pending::NO;
@@ -235,11 +236,6 @@ impl Node {
         if let Worker::Offloaded(new) = &mut self.worker {
             // It may have been halted when it was here before.
             new.exchange.restart(Vec::new());
-            if let Worker::Offloaded(old) = old {
-                new.in_flight = std::mem::take(&mut old.in_flight);
-                new.begun = std::mem::take(&mut old.begun);
-                new.lender = old.lender;
-            }
         }
     }
 

@@ -56,6 +56,10 @@ pub mod node_request {
     pub const INTERRUPT: u8 = 4;
     /// The stage is no longer on trial.
     pub const END_TRIAL: u8 = 8;
+    /// The stage on trial does not return from a call.
+    pub const FAIL_TRIAL: u8 = 16;
+    /// The node is held for a swap that will not take place.
+    pub const LET_GO: u8 = 32;
 }
 
 /// The account of one node. At the end of every turn
@@ -154,7 +158,7 @@ pub struct SharedState {
 /// What the next turn is to exchange.
 #[derive(Debug, Default)]
 struct Changes {
-    swap: Option<Box<Swap>>,
+    swaps: Vec<Swap>,
     graph: Option<Box<GraphChange>>,
 }
 
@@ -232,20 +236,14 @@ impl SharedState {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a swap for the next turn. False: there is one already.
-    pub fn request_swap(&self, swap: Box<Swap>) -> bool {
-        let is_first = {
-            let mut changes = self.changes();
-            let is_first = changes.swap.is_none();
-            changes.swap.get_or_insert(swap);
-            is_first
-        };
+    /// Leaves a swap for the next turn.
+    pub fn request_swap(&self, swap: Swap) {
+        self.changes().swaps.push(swap);
         self.request(request::SWAP);
-        is_first
     }
 
-    pub(crate) fn take_swap(&self) -> Option<Box<Swap>> {
-        self.changes().swap.take()
+    pub(crate) fn take_swaps(&self) -> Vec<Swap> {
+        std::mem::take(&mut self.changes().swaps)
     }
 
     /// Leaves a change of the graph for the next turn.

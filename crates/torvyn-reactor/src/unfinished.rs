@@ -30,6 +30,8 @@ pub struct UnfinishedWork {
     pub absorbed: Option<Box<Absorbed>>,
     /// Its stage is new, and the one before waits until it has proved itself.
     pub trial: Option<Box<Trial>>,
+    /// The stage on trial has failed, and the one before is not in its place yet.
+    pub is_returning: bool,
 }
 
 const EMPTY: &UnfinishedWork = &UnfinishedWork {
@@ -42,6 +44,7 @@ const EMPTY: &UnfinishedWork = &UnfinishedWork {
     given_up: 0,
     attributes: None,
     trial: None,
+    is_returning: false,
     absorbed: None,
 };
 

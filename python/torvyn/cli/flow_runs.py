@@ -152,7 +152,11 @@ class _FlowRun:
     def _open_control(self, reloader: Reloader, commands: Mapping[str, Command]) -> None:
         from torvyn.cli.supervision.control_socket import ControlSocket
 
-        own = {"difference": reloader.difference, "reload": reloader.reload}
+        own = {
+            "difference": reloader.difference,
+            "reload": reloader.reload,
+            "verdicts": reloader.verdicts,
+        }
         self._sockets.enter_context(ControlSocket({**own, **commands}, self.number))
 
     def _begin_version(self) -> ForegroundRun:

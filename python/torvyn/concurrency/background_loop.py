@@ -7,17 +7,38 @@ import asyncio
 import contextlib
 import os
 import threading
+from weakref import WeakSet
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _pid: int | None = None
+_started: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+_ended: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
-def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+def start_loop() -> asyncio.AbstractEventLoop:
+    """A loop on a daemon thread of its own, for what may block it."""
+    loop = asyncio.new_event_loop()
+    _started.add(loop)
+    threading.Thread(target=_run, args=(loop,), name="torvyn-loop", daemon=True).start()
+    return loop
+
+
+def end_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends a loop that `start_loop` has started, once nothing blocks it."""
+    if loop in _ended:
+        return
+    _ended.add(loop)
+    loop.call_soon_threadsafe(loop.stop)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
     """A component that raises SystemExit must not end the loop for everything else on it."""
-    while True:
+    while loop not in _ended:
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
@@ -25,12 +46,7 @@ def background_loop() -> asyncio.AbstractEventLoop:
     global _loop, _pid
     with _lock:
         if _loop is None or _pid != os.getpid():
-            loop = asyncio.new_event_loop()
-            thread = threading.Thread(
-                target=_run_forever, args=(loop,), name="torvyn-loop", daemon=True
-            )
-            thread.start()
-            _loop, _pid = loop, os.getpid()
+            _loop, _pid = start_loop(), os.getpid()
         return _loop
 
 
@@ -43,4 +59,5 @@ def discard_background_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_background_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    return loop is _loop
+    """Whether it runs on a thread of its own, and not in the program."""
+    return loop in _started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Unpack
@@ -138,22 +138,13 @@ class SwappableFlow(FlowFeed):
         """Carries the swap out on another thread: `init` may block."""
         from torvyn.reactor.swap.refusals import not_running
         from torvyn.reactor.swap.swapper import SwapOptions
-        from torvyn.reactor.threads.spare_threads import run_on_spare_thread
+        from torvyn.reactor.threads.spare_threads import call_on_spare_thread
 
         execution = self._execution
         if execution is None or execution.native is None:
             raise not_running(self.name)
         swapper, wanted = execution.swaps.swapper, SwapOptions(**options)
-        future: Future[SwapReport] = Future()
-        run_on_spare_thread(lambda: _resolve(future, lambda: swapper.swap(node, wanted)))
-        return future
-
-
-def _resolve(future: Future[SwapReport], act: Callable[[], SwapReport]) -> None:
-    try:
-        future.set_result(act())
-    except BaseException as error:
-        future.set_exception(error)
+        return call_on_spare_thread(lambda: swapper.swap(node, wanted))
 
 
 def _run_turn(execution: Execution) -> None:

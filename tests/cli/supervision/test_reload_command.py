@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,17 @@ class Running:
         return self.process.stdout.readline().strip()
 
     def reload(self, *options: str) -> Any:
-        return self._cli("reload", self.process.pid, *options, cwd=self.folder)
+        """Does not wait for an element."""
+        return self._cli("reload", self.process.pid, "--timeout", "1ms", *options, cwd=self.folder)
+
+    def reload_under_load(self, *options: str) -> Any:
+        """Elements arrive until the command has seen what became of the new component."""
+        with ThreadPoolExecutor() as pool:
+            found = pool.submit(self.reload, "--yes", "--timeout", "30s", *options)
+            lines = [self.read()]
+            while not found.done():
+                lines.append(self.read())
+        return found.result(), lines
 
 
 @pytest.fixture
@@ -142,11 +153,69 @@ def test_code_that_cannot_be_imported_changes_nothing(running: Running) -> None:
     assert running.read() == "x2-VERSION"
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise OSError('no device')", "no device"),
+        ("import threading; threading.Event().wait(600)", "was not ready within 0.1 s"),
+    ],
+    ids=["raises", "hangs"],
+)
+def test_a_component_that_cannot_be_made_changes_nothing(
+    running: Running, body: str, reason: str
+) -> None:
+    node = 'component = "stamp"\n'
+    running.write("Torvyn.toml", node, f'{node}init_timeout = "100ms"\n')
+    made = f"def __init__(self):\n        {body}\n    def process"
+    running.write("stamp/component.py", "def process", made)
+    found = running.reload("--yes")
+
+    assert found.code == 1
+    assert reason in found.err
+    assert running.read() == "x2-VERSION"
+
+
 def test_a_component_that_fails_gives_its_node_back(running: Running) -> None:
     running.write("stamp/component.py", "return element", "return 1 / 0 #")
-    assert running.reload("--yes").code == 0
+    found = running.reload("--yes")
+    assert (found.code, "no element has passed it yet; on trial for" in found.err) == (0, True)
 
     assert running.read() == "x2-VERSION"
+
+
+def test_a_reload_waits_until_an_element_has_passed_the_new_component(running: Running) -> None:
+    running.write("stamp/component.py", "VERSION", "new")
+    found, lines = running.reload_under_load()
+
+    assert found.code == 0
+    assert "an element has passed it; on trial for" in found.err
+    assert [line.split("-")[0] for line in lines] == [f"x{n}" for n in range(2, len(lines) + 2)]
+    assert running.read().endswith("-new")
+
+
+def test_a_reload_fails_with_the_reason_for_which_the_old_component_is_back(
+    running: Running,
+) -> None:
+    running.write("stamp/component.py", "return element", "return 1 / 0 #")
+    found, lines = running.reload_under_load()
+
+    assert found.code == 1
+    assert "swap.returned" in found.err
+    assert "ZeroDivisionError: division by zero" in found.err
+    assert lines == [f"x{n}-VERSION" for n in range(2, len(lines) + 2)]
+    assert running.reload("--dry-run").out == "Changes of flow 'main':\n  stamp: code\n"
+
+
+def test_a_fix_is_reloaded_while_a_broken_component_is_on_trial(running: Running) -> None:
+    running.write("stamp/component.py", "return element", "return 1 / 0 #")
+    assert running.reload("--yes").code == 0
+    running.write("stamp/component.py", "1 / 0", "1 % 0")
+    found, lines = running.reload_under_load()
+
+    assert found.code == 1
+    assert lines == [f"x{n}-VERSION" for n in range(2, len(lines) + 2)]
+    running.write("stamp/component.py", "return 1 % 0 #", "return element")
+    assert running.reload("--dry-run").err == "[torvyn] Flow 'main' is up to date.\n"
 
 
 def test_without_an_answer_to_the_question_nothing_is_exchanged(running: Running) -> None:

@@ -122,9 +122,25 @@ impl NodeHandle {
         }
     }
 
-    /// Exchanges the stage between two elements. False: the flow is gone, or another swap is not finished.
+    /// Exchanges the stage between two elements. False: the flow is gone.
     fn swap(&self, order: SwapOrder) -> bool {
-        self.flow.upgrade().is_some_and(|flow| flow.swap(order.into_swap(self.index, &flow)))
+        let Some(flow) = self.flow.upgrade() else { return false };
+        flow.swap(order.into_swap(self.index, &flow));
+        true
+    }
+
+    /// The new stage does not return from a call: the old one takes its place again.
+    fn fail_trial(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.fail_trial(self.index);
+        }
+    }
+
+    /// Goes on with the stage that it has, although it was held for a swap.
+    fn let_go(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.let_go(self.index);
+        }
     }
 
     /// The new stage is no longer on trial.

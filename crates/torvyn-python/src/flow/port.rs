@@ -131,6 +131,12 @@ impl Port {
         self.exchange.has_results()
     }
 
+    /// How many results it has given to the flow.
+    #[getter]
+    fn given(&self) -> u64 {
+        self.exchange.given()
+    }
+
     /// All tasks, each with its kind and value.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let symbols = Symbols::get(py)?;

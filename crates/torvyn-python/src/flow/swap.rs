@@ -25,11 +25,12 @@ pub struct SwapOrder {
     discards_state: bool,
     keeps_hold: bool,
     is_return: bool,
+    is_forced: bool,
     /// `is_idle()`: whether the runner of the old stage waits.
     is_idle: Py<PyAny>,
-    /// `prepare(state)` gives the new stage its state and returns its work.
+    /// `prepare(state)` gives the new stage its state and returns its work; None holds the node.
     prepare: Py<PyAny>,
-    /// `exchanged(old, pause_ns, failure)`; returns the order of the way back, or None.
+    /// `exchanged(old, pause_ns, failure, was_unused)`; returns the order of the way back, or None.
     exchanged: Py<PyAny>,
     /// `refused(reason, error)`.
     refused: Py<PyAny>,
@@ -65,7 +66,10 @@ impl SwapOrder {
             Python::attach(|py| {
                 let state = state.map(|state| PyBytes::new(py, &state));
                 let work = prepare.bind(py).call1((state,)).map_err(|error| component_error(py, error))?;
-                replacement(&work, &node, context, index, &prepare_weak)
+                if work.is_none() {
+                    return Ok(None);
+                }
+                replacement(&work, &node, context, index, &prepare_weak).map(Some)
             })
         };
         let done = move |outcome| Python::attach(|py| tell(py, outcome, &exchanged, &refused, index, &weak));
@@ -80,7 +84,9 @@ impl SwapOrder {
             done: Box::new(done),
             keeps_hold: self.keeps_hold,
             is_return: self.is_return,
+            is_forced: self.is_forced,
             failure: None,
+            was_unused: false,
             until_ns: None,
             held_ns: None,
         }
@@ -126,8 +132,8 @@ fn tell(
     let told = match outcome {
         Ok(done) => {
             let failure = done.failure.map(|error| exception(py, error));
-            let old = Bound::new(py, RetiredStage::new(done.old));
-            old.and_then(|old| exchanged.bind(py).call1((old, done.pause_ns, failure)))
+            let old = done.old.map(|old| Bound::new(py, RetiredStage::new(old))).transpose();
+            old.and_then(|old| exchanged.bind(py).call1((old, done.pause_ns, failure, done.was_unused)))
         }
         Err(Refusal::Ended) => refused.bind(py).call1(("ended", "", None::<PyErr>)),
         Err(Refusal::Busy(what)) => refused.bind(py).call1(("busy", what, None::<PyErr>)),

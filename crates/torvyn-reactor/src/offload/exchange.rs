@@ -24,6 +24,8 @@ pub(super) struct Exchange {
     pub byte_credit: usize,
     /// How many settled elements the source has not been told about.
     pub settled: u64,
+    /// How many results the worker has given.
+    pub given: u64,
     pub waiting: WaitReason,
     pub stopped: bool,
     /// The worker has delivered its last result and takes no more tasks.

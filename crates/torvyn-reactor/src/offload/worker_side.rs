@@ -93,6 +93,11 @@ impl Offload {
         self.deliver(resumed, true)
     }
 
+    /// How many results the worker has given so far.
+    pub fn given(&self) -> u64 {
+        self.lock().given
+    }
+
     /// Delivers a result. False when the flow has stopped, or has recalled the elements taken with it.
     pub fn give(&self, finished: TaskResult) -> bool {
         let hears_of_recall = finished.consumed;
@@ -108,6 +113,7 @@ impl Offload {
                 return false;
             }
             let has_failed = finished.has_failed();
+            exchange.given += 1;
             exchange.halted |= has_failed;
             let recalled = hears_of_recall && std::mem::take(&mut exchange.recalled);
             let wanted = !recalled && !has_failed;
@@ -130,6 +136,7 @@ impl Offload {
                 exchange.results.extend(results);
                 return false;
             }
+            exchange.given += results.len() as u64;
             for finished in results {
                 exchange.halted |= finished.has_failed();
                 exchange.spend(finished.used(), finished.outcome.is_err());

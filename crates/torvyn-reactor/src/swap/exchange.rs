@@ -1,11 +1,12 @@
 //! Exchanges the stage of a node between two elements.
 
+use std::collections::VecDeque;
+
 use torvyn_stream::{Call, Element, ErrorKind, StageError};
 
 use crate::blueprint::{Recovery, Role};
 use crate::core::Core;
-use crate::node::{Node, Phase, Retry, Worker};
-use crate::shared_state::request;
+use crate::node::{Answer, Node, Phase, Retry, Worker};
 use crate::swap::{Exchanged, Refusal, Replacement, Swap, Trial};
 
 /// How often a stage that is to be exchanged is looked at: its worker tells nobody that it waits.
@@ -25,16 +26,21 @@ enum Stand {
 }
 
 impl Core {
-    /// Exchanges the stage of the pending swap if it is between two elements.
+    /// Exchanges the stages of the pending swaps that are between two elements.
     #[cold]
-    pub(crate) fn try_swap(&mut self) {
-        let Some(mut swap) = self.swap.take() else { return };
+    pub(crate) fn try_swaps(&mut self) {
+        for swap in std::mem::take(&mut self.swaps) {
+            self.try_swap(swap);
+        }
+    }
+
+    fn try_swap(&mut self, mut swap: Swap) {
         let index = swap.node;
         let until_ns = *swap.until_ns.get_or_insert(self.now_ns.saturating_add(swap.timeout_ns));
         self.collect_results(index);
         let what = match self.stand(&swap) {
-            Stand::Ready => return self.exchange(*swap),
-            Stand::Ended => return self.refuse(*swap, Refusal::Ended),
+            Stand::Ready => return self.exchange(swap),
+            Stand::Ended => return self.refuse(swap, Refusal::Ended),
             Stand::Busy(what) => {
                 if swap.held_ns.is_none() {
                     swap.held_ns = Some(self.now_ns);
@@ -45,14 +51,14 @@ impl Core {
             Stand::Waits(what) => what,
         };
         if self.now_ns >= until_ns {
-            return self.refuse(*swap, Refusal::Busy(what));
+            return self.refuse(swap, Refusal::Busy(what));
         }
-        self.swap = Some(swap);
+        self.swaps.push(swap);
     }
 
     /// When a pending swap is looked at again.
     pub(crate) fn swap_due(&self) -> Option<u64> {
-        let until_ns = self.swap.as_ref()?.until_ns.unwrap_or(self.now_ns);
+        let until_ns = self.swaps.iter().map(|swap| swap.until_ns.unwrap_or(self.now_ns)).min()?;
         Some(self.now_ns.saturating_add(POLL_NS).min(until_ns.max(self.now_ns)))
     }
 
@@ -60,6 +66,9 @@ impl Core {
         let node = &self.nodes[swap.node];
         if node.phase != Phase::Running {
             return Stand::Ended;
+        }
+        if node.unfinished.is_returning && !swap.is_return {
+            return Stand::Waits("the component of before takes its place again");
         }
         if self.is_cut(swap.node) {
             return Stand::Waits("its state is being saved");
@@ -76,9 +85,11 @@ impl Core {
             }
             Worker::Inline(_) => Stand::Ready,
             Worker::Offloaded(state) if state.closing => Stand::Ended,
+            Worker::Offloaded(_) if swap.is_forced => Stand::Ready,
             Worker::Offloaded(state) => {
                 let has_elements = !state.in_flight.is_empty() && !swap.is_return;
-                let has_answers = !state.results.is_empty() || node.unfinished.has_answers();
+                let has_answers =
+                    !state.results.is_empty() || (node.unfinished.has_answers() && !swap.is_return);
                 if has_elements || has_answers || state.exchange.has_acknowledgements() || !(swap.is_idle)() {
                     Stand::Busy("a call has not returned")
                 } else {
@@ -97,45 +108,116 @@ impl Core {
 
     /// The old stage goes on.
     fn refuse(&mut self, swap: Swap, refusal: Refusal) {
-        let now_ns = self.now_ns;
-        if let Some(retry) = self.nodes[swap.node].unfinished.retry_mut() {
-            retry.at_ns = if retry.at_ns == NEVER_NS { now_ns } else { retry.at_ns };
+        if swap.is_return {
+            self.end_return(swap.node);
         }
-        self.hold_input(swap.node, false);
+        self.let_go(swap.node);
         (swap.done)(Err(refusal));
-        self.look_for_more();
+    }
+
+    /// A node that was held for a swap goes on with the stage that it has, unless that one has failed on trial.
+    pub(crate) fn let_go(&mut self, index: usize) {
+        let now_ns = self.now_ns;
+        let node = &mut self.nodes[index];
+        if !node.is_held || node.unfinished.is_returning {
+            return;
+        }
+        if let Some(retry) = node.unfinished.retry_mut()
+            && retry.at_ns == NEVER_NS
+        {
+            retry.at_ns = now_ns;
+        }
+        self.hold_input(index, false);
+    }
+
+    fn end_return(&mut self, index: usize) {
+        if let Some(unfinished) = self.nodes[index].unfinished.used() {
+            unfinished.is_returning = false;
+        }
     }
 
     fn exchange(&mut self, mut swap: Swap) {
         let index = swap.node;
         let held_ns = swap.held_ns.unwrap_or_else(|| self.clock.now_ns());
         let prepare = std::mem::replace(&mut swap.prepare, Box::new(|_| Err(unprepared())));
-        let new = match self.save_state(&swap).and_then(prepare) {
+        if swap.is_return {
+            // What was handed to the worker goes to the stage that follows.
+            self.reclaim(index, swap.is_forced);
+            let is_answered = |answer: &Answer| matches!(answer.outcome, Some(Ok(_)));
+            swap.was_unused &= !self.nodes[index].unfinished.answers.iter().any(is_answered);
+        }
+        let saved = match self.save_state(&swap) {
+            // A stage that has failed may have nothing to save any more, and has to leave nevertheless.
+            Err(_) if swap.is_return => Ok(None),
+            saved => saved,
+        };
+        let new = match saved.and_then(prepare) {
             Ok(new) => new,
             Err(error) => return self.refuse(swap, Refusal::State(error)),
         };
+        let is_exchanged = new.is_some();
         if swap.discards_state {
             self.drop_absorbed(index, true);
         }
-        let old = self.put_in_place(index, new, swap.keeps_hold);
+        let old = match new {
+            Some(new) => {
+                if swap.is_return {
+                    self.end_return(index);
+                }
+                Some(self.put_in_place(index, new, swap.keeps_hold))
+            }
+            None => {
+                if let Some(retry) = self.nodes[index].unfinished.retry_mut() {
+                    retry.at_ns = NEVER_NS;
+                }
+                self.hold_input(index, true);
+                None
+            }
+        };
         self.now_ns = self.clock.now_ns();
         let back = {
             let pause_ns = self.now_ns.saturating_sub(held_ns);
-            (swap.done)(Ok(Exchanged { old, pause_ns, failure: swap.failure }))
+            (swap.done)(Ok(Exchanged { old, pause_ns, failure: swap.failure, was_unused: swap.was_unused }))
         };
-        let (until_ns, received) =
-            (self.now_ns.saturating_add(swap.trial_ns), self.edges.shared.nodes[index].received.get());
-        let node = &mut self.nodes[index];
-        node.unfinished.take_trial();
-        if let Some(back) = back {
-            node.unfinished.fill().trial = Some(Box::new(Trial { until_ns, errors: 0, received, back }));
+        if is_exchanged {
+            let until_ns = self.now_ns.saturating_add(swap.trial_ns);
+            let received = self.edges.shared.nodes[index].received.get();
+            let node = &mut self.nodes[index];
+            let finished = received.saturating_sub(node.unread());
+            node.unfinished.take_trial();
+            if let Some(back) = back {
+                let trial = Trial { until_ns, errors: 0, received, finished, back };
+                node.unfinished.fill().trial = Some(Box::new(trial));
+            }
         }
-        self.look_for_more();
     }
 
-    /// Another swap may have been requested while this one waited.
-    fn look_for_more(&self) {
-        self.edges.shared.request(request::SWAP);
+    /// Takes back what the stage of a node has failed on, and what was handed to its worker. The element of a call that
+    /// `is_stuck` waits like one that has failed.
+    fn reclaim(&mut self, index: usize, is_stuck: bool) {
+        if is_stuck && let Some(element) = self.take_front(index) {
+            let retry = Retry { element: Some(element), attempt: 0, at_ns: NEVER_NS };
+            self.nodes[index].unfinished.fill().retry = Some(Box::new(retry));
+        }
+        let mut rest = VecDeque::new();
+        while let Some(element) = self.take_front(index) {
+            rest.push_back(Answer { element, made: Vec::new(), outcome: None });
+        }
+        if !rest.is_empty() {
+            let answers = &mut self.nodes[index].unfinished.fill().answers;
+            // They came after those that have answers already.
+            answers.append(&mut rest);
+        }
+        self.settle_loan(index);
+        let Some(unfinished) = self.nodes[index].unfinished.used() else { return };
+        for answer in unfinished.answers.iter_mut().filter(|answer| matches!(answer.outcome, Some(Err(_)))) {
+            answer.made.clear();
+            answer.outcome = None;
+        }
+        if is_stuck && let Some(state) = self.offload(index) {
+            // What it returns after all reaches no consumer.
+            state.exchange.stop_after(&mut VecDeque::new());
+        }
     }
 
     /// The state of a native stage.
@@ -154,16 +236,16 @@ impl Core {
         let now_ns = self.now_ns;
         let node = &mut self.nodes[index];
         let worker = std::mem::replace(&mut node.worker, new.worker);
-        let mut old = node.replacement(worker);
+        let old = node.replacement(worker);
         node.respecify(|spec| {
             (spec.recovery, spec.retries) = (new.recovery, new.retries);
             (spec.backoff, spec.budget_bytes) = (new.backoff, new.budget_bytes);
         });
-        node.take_over(&mut old.worker);
+        node.take_over();
         if node.role == Role::Source {
             node.unfinished.take_retry();
         } else if let Some(retry) = node.unfinished.retry_mut() {
-            retry.at_ns = if keeps_hold { NEVER_NS } else { now_ns };
+            retry.at_ns = now_ns;
         }
         self.hold_input(index, keeps_hold);
         self.limit_batch();
@@ -181,13 +263,14 @@ impl Core {
     ) -> Option<(Option<Element>, StageError)> {
         let received = self.edges.shared.nodes[index].received.get();
         let node = &mut self.nodes[index];
+        // The element of this error is in nobody's hands, and not finished either.
+        let finished = received.saturating_sub(node.unread() + u64::from(element.is_some()));
         let is_retried = error.may_be_retried() && attempt < node.spec.retries;
         let recovery = node.spec.recovery_from(&error, element.is_some());
         let ends_the_flow = !is_retried && recovery == Recovery::FailFast;
         let can_return = element.is_some() || node.role == Role::Source;
         let ends = |trial: &mut Box<Trial>| {
-            self.swap.is_none()
-                && can_return
+            can_return
                 && error.kind != ErrorKind::Interrupted
                 && trial.until_ns > self.now_ns
                 && trial.count_error(received, ends_the_flow)
@@ -196,12 +279,41 @@ impl Core {
         let Some(trial) = trial else { return Some((element, error)) };
         // Not before the old stage is back.
         node.unfinished.fill().retry = Some(Box::new(Retry { element, attempt: 0, at_ns: NEVER_NS }));
+        self.begin_return(index, *trial, error, finished, false);
+        None
+    }
+
+    /// A stage on trial does not return from a call, which nothing can end: the old stage gets the element.
+    pub(crate) fn fail_trial(&mut self, index: usize) {
+        self.collect_results(index);
+        let received = self.edges.shared.nodes[index].received.get();
+        let node = &mut self.nodes[index];
+        let is_stuck = node.phase == Phase::Running
+            && matches!(&node.worker, Worker::Offloaded(state)
+                if !state.closing && state.results.is_empty() && !state.in_flight.is_empty());
+        let finished = received.saturating_sub(node.unread());
+        if is_stuck && let Some(trial) = node.unfinished.take_trial() {
+            let error = StageError::new(ErrorKind::DeadlineExceeded, "a call has not returned");
+            self.begin_return(index, *trial, error, finished, true);
+        }
+    }
+
+    fn begin_return(
+        &mut self,
+        index: usize,
+        trial: Trial,
+        error: StageError,
+        finished: u64,
+        is_forced: bool,
+    ) {
         let mut back = trial.back;
         back.held_ns = Some(self.now_ns);
-        back.failure = Some(error);
+        (back.is_return, back.failure) = (true, Some(error));
+        back.was_unused = finished <= trial.finished;
+        back.is_forced = is_forced;
+        self.nodes[index].unfinished.fill().is_returning = true;
         self.hold_input(index, true);
-        self.swap = Some(back);
-        None
+        self.swaps.push(*back);
     }
 }
 
@@ -212,5 +324,10 @@ fn unprepared() -> StageError {
 /// Whether its stage is called for each element and nothing is tracked.
 pub(crate) fn is_plain(node: &Node, tracks: bool) -> bool {
     let spec = &node.spec;
-    !node.takes_batches && !spec.tells_input && !spec.drops_stale && !tracks && !node.is_held
+    !node.takes_batches
+        && !spec.tells_input
+        && !spec.drops_stale
+        && !tracks
+        && !node.is_held
+        && !node.unfinished.has_answers()
 }

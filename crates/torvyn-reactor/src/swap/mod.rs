@@ -44,18 +44,21 @@ pub enum Refusal {
     State(StageError),
 }
 
-/// A stage that was exchanged.
+/// A stage that was exchanged, or whose node is held.
 pub struct Exchanged {
-    /// The stage that ran before.
-    pub old: Replacement,
+    /// The stage that ran before; None if it is still there, and its node is held.
+    pub old: Option<Replacement>,
     /// For how long the node took no elements.
     pub pause_ns: u64,
-    /// Why the stages were exchanged back.
+    /// Why the stages are exchanged back.
     pub failure: Option<StageError>,
+    /// The stage that failed on trial had not finished an element.
+    pub was_unused: bool,
 }
 
-/// Gives the new stage the state of the old one, which native code has saved, and returns it. Called inside the turn.
-pub type Prepare = Box<dyn FnOnce(Option<Vec<u8>>) -> Result<Replacement, StageError> + Send>;
+/// Gives the new stage the state of the old one, which native code has saved, and returns it. With None the old stage
+/// stays, and the node takes no elements until the next swap or until it is let go. Called inside the turn.
+pub type Prepare = Box<dyn FnOnce(Option<Vec<u8>>) -> Result<Option<Replacement>, StageError> + Send>;
 
 /// Called inside the turn. The swap that it returns exchanges the stages back if the new one fails on trial.
 pub type Done = Box<dyn FnOnce(Result<Exchanged, Refusal>) -> Option<Box<Swap>> + Send>;
@@ -78,8 +81,11 @@ pub struct Swap {
     pub keeps_hold: bool,
     /// The stage that ran before takes its place again, and what was handed to the worker goes back to it.
     pub is_return: bool,
+    /// The stage that leaves is inside a call that does not return.
+    pub is_forced: bool,
     /// The error of the new stage for which it is exchanged back.
     pub failure: Option<StageError>,
+    pub was_unused: bool,
     /// When it is given up; set when the flow learns of it.
     pub until_ns: Option<u64>,
     /// Since when the node takes no elements.
@@ -96,8 +102,9 @@ impl std::fmt::Debug for Swap {
 pub struct Trial {
     pub until_ns: u64,
     pub errors: u64,
-    /// How many elements the node had received when the trial began.
+    /// How many elements the node had received when the trial began, and how many it had finished.
     pub received: u64,
+    pub finished: u64,
     pub back: Box<Swap>,
 }
 

@@ -49,7 +49,7 @@ fn swap(made: Made, told: &Told, is_on_trial: bool) -> Swap {
     let (noted, back) = (told.clone(), told.clone());
     let done = move |outcome: Result<Exchanged, Refusal>| {
         noted.lock().unwrap().push(if outcome.is_ok() { "exchanged" } else { "refused" });
-        let old = outcome.ok()?.old;
+        let old = outcome.ok()?.old?;
         is_on_trial.then(|| Box::new(swap(Box::new(|| Ok(old)), &back, false)))
     };
     Swap {
@@ -59,11 +59,13 @@ fn swap(made: Made, told: &Told, is_on_trial: bool) -> Swap {
         moves_state: false,
         discards_state: false,
         is_idle: Box::new(|| true),
-        prepare: Box::new(|_| made()),
+        prepare: Box::new(|_| made().map(Some)),
         done: Box::new(done),
         keeps_hold: false,
         is_return: false,
+        is_forced: false,
         failure: None,
+        was_unused: false,
         until_ns: None,
         held_ns: None,
     }
@@ -79,7 +81,7 @@ fn each_element_goes_to_one_version_in_order() {
     let flow = flow(&log, 20);
     flow.run_turn(true, false);
     let next = Version('b', log.clone(), Vec::new());
-    assert!(flow.swap(swap(Box::new(|| Ok(replacement(next))), &told, false)));
+    flow.swap(swap(Box::new(|| Ok(replacement(next))), &told, false));
     run(&flow);
     let seen = log.lock().unwrap().clone();
     assert_eq!(seen.iter().map(|(_, number)| *number).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
@@ -111,12 +113,31 @@ fn the_old_stage_gets_the_element_on_which_the_new_one_failed() {
 }
 
 #[test]
-fn only_one_swap_waits_at_a_time() {
+fn a_node_that_is_held_takes_nothing_until_it_is_let_go() {
     let (log, told) = (Log::default(), Told::default());
     let flow = flow(&log, 20);
-    let order = || swap(Box::new(|| Ok(replacement(Version('b', Log::default(), Vec::new())))), &told, false);
-    assert!(flow.swap(order()));
-    assert!(!flow.swap(order()));
+    flow.swap(Swap { prepare: Box::new(|_| Ok(None)), ..swap(Box::new(|| unreachable!()), &told, false) });
+    while flow.run_turn(true, false) == Some(Status::Again) {}
+    assert_eq!((log.lock().unwrap().len(), told.lock().unwrap().len()), (0, 1));
+    flow.let_go(1);
+    run(&flow);
+    assert_eq!(log.lock().unwrap().len(), 20);
+}
+
+#[test]
+fn a_swap_that_waits_does_not_keep_a_failed_stage_in_its_place() {
+    let (log, told) = (Log::default(), Told::default());
+    let flow = flow(&log, 20);
+    let next = Version('b', log.clone(), vec![7]);
+    flow.swap(swap(Box::new(|| Ok(replacement(next))), &told, true));
+    flow.run_turn(true, false);
+    let waits = swap(Box::new(|| unreachable!()), &told, false);
+    flow.swap(Swap { node: 0, timeout_ns: u64::MAX, prepare: Box::new(|_| Ok(None)), ..waits });
+    flow.run_turn(true, false);
+    flow.let_go(0);
+    run(&flow);
+    let expected: Vec<_> = (0..20).map(|number| (if number < 7 { 'b' } else { 'a' }, number)).collect();
+    assert_eq!(*log.lock().unwrap(), expected);
 }
 
 /// Passes every element on.

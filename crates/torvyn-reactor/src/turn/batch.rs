@@ -7,11 +7,12 @@ use torvyn_stream::{Answers, Call, Emission, Settled};
 
 use crate::blueprint::Role;
 use crate::buffers;
-use crate::core::Core;
+use crate::core::{Core, NEVER};
 use crate::edges::Accepts;
-use crate::node::{Answer, Phase, Worker};
+use crate::node::{Answer, Phase, Retry, Worker};
 use crate::offload::MAX_CALL;
 use crate::shared_state::Failure;
+use crate::swap::is_plain;
 use crate::trace::{CallOutcome, Event};
 use crate::turn::verdict::note_stamp;
 
@@ -192,7 +193,7 @@ impl Core {
             self.nodes[index].unfinished.fill().answers.push_back(Answer {
                 element,
                 made,
-                outcome: next.outcome(),
+                outcome: Some(next.outcome()),
             });
         }
     }
@@ -202,7 +203,7 @@ impl Core {
         while let Some(finished) = self.offload(index).and_then(|state| state.results.pop_front()) {
             let is_followed = finished.followed;
             let Some(element) = self.take_front(index) else { return };
-            let answer = Answer { element, made: finished.made, outcome: finished.outcome };
+            let answer = Answer { element, made: finished.made, outcome: Some(finished.outcome) };
             self.nodes[index].unfinished.fill().answers.push_back(answer);
             if !is_followed {
                 return;
@@ -214,9 +215,18 @@ impl Core {
     pub(crate) fn conclude_answer(&mut self, index: usize) -> Result<(), Failure> {
         let answer =
             self.nodes[index].unfinished.used().and_then(|unfinished| unfinished.answers.pop_front());
-        let Some(answer) = answer else { return Ok(()) };
-        self.outbox.made.extend(answer.made);
-        self.conclude(index, Some(answer.element), answer.outcome, 0)
+        let Some(Answer { element, made, outcome }) = answer else { return Ok(()) };
+        let Some(outcome) = outcome else {
+            let at_ns = if self.nodes[index].is_held { NEVER } else { self.now_ns };
+            let retry = Retry { element: Some(element), attempt: 0, at_ns };
+            let node = &mut self.nodes[index];
+            node.unfinished.fill().retry = Some(Box::new(retry));
+            // The last one: what a plain node need not look for is gone.
+            node.is_plain = is_plain(node, self.edges.tracks);
+            return Ok(());
+        };
+        self.outbox.made.extend(made);
+        self.conclude(index, Some(element), outcome, 0)
     }
 
     /// Concludes all elements that were set aside, when nothing waits for a retry any more.
@@ -230,8 +240,18 @@ impl Core {
         let before = self.set_accepts(index, accepts);
         let mut result = Ok(());
         for answer in answers {
+            let unfinished = self.nodes[index].unfinished.fill();
+            let Some(outcome) = answer.outcome else {
+                if accepts == Accepts::Kept && answer.element.keep() {
+                    unfinished.answers.push_back(answer);
+                } else {
+                    unfinished.given_up += 1;
+                    self.edges.release_unread(answer.element);
+                }
+                continue;
+            };
             self.outbox.made.extend(answer.made);
-            let concluded = self.conclude(index, Some(answer.element), answer.outcome, LAST);
+            let concluded = self.conclude(index, Some(answer.element), outcome, LAST);
             result = result.and(concluded);
         }
         self.restore_accepts(index, &before);

@@ -167,7 +167,7 @@ impl Core {
         if node.phase != Phase::Running || stage.due().is_none_or(|due| due > self.now_ns) {
             return Ok(false);
         }
-        if self.edges.free_slots(node) == 0 || self.is_cut(index) {
+        if self.edges.free_slots(node) == 0 || self.is_cut(index) || node.is_held {
             return Ok(false);
         }
         let node = &mut self.nodes[index];

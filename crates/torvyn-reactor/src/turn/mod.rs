@@ -77,8 +77,8 @@ impl Core {
             if self.edges.shared.has_requests() {
                 self.obey()?;
             }
-            if self.swap.is_some() {
-                self.try_swap();
+            if !self.swaps.is_empty() {
+                self.try_swaps();
             }
             if self.check_time()? || self.edges.shared.state().is_over() {
                 return Ok(Turn::Over);
@@ -210,7 +210,9 @@ impl Core {
             .flat_map(|(index, node)| {
                 let stage = match &node.worker {
                     // A full queue wakes the node when it has room again.
-                    Worker::Inline(stage) if self.edges.free_slots(node) > 0 && !self.is_cut(index) => {
+                    Worker::Inline(stage)
+                        if self.edges.free_slots(node) > 0 && !self.is_cut(index) && !node.is_held =>
+                    {
                         stage.due()
                     }
                     _ => None,

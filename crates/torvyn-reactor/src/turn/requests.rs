@@ -17,8 +17,8 @@ impl Core {
                 self.obey_node(index)?;
             }
         }
-        if requests & request::SWAP != 0 && self.swap.is_none() {
-            self.swap = self.edges.shared.take_swap();
+        if requests & request::SWAP != 0 {
+            self.swaps.append(&mut self.edges.shared.take_swaps());
         }
         if requests & request::GRAPH != 0
             && let Some(change) = self.edges.shared.take_graph_change()
@@ -50,6 +50,12 @@ impl Core {
         }
         if requests & node_request::END_TRIAL != 0 {
             node.unfinished.take_trial();
+        }
+        if requests & node_request::FAIL_TRIAL != 0 {
+            self.fail_trial(index);
+        }
+        if requests & node_request::LET_GO != 0 {
+            self.let_go(index);
         }
         if requests & node_request::INTERRUPT != 0 {
             self.interrupt_after(index)?;

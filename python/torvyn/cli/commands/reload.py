@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
+from torvyn.cli.target import duration_s
 from torvyn.errors import Diagnostic, FlowError, Location, UsageError
 
 EXAMPLE = """\
 torvyn reload
 torvyn reload main --dry-run
-torvyn reload 4711 --yes --format json"""
+torvyn reload 4711 --yes --timeout 30s --format json"""
+
+
+_POLL_S: Final = 0.02
 
 
 @make_command("reload", example=EXAMPLE)
@@ -28,20 +33,28 @@ torvyn reload 4711 --yes --format json"""
     is_flag=True,
     help="Let the new components start without the states of the old ones.",
 )
+@click.option(
+    "--timeout",
+    metavar="DURATION",
+    default="10s",
+    show_default=True,
+    help="How long to wait until an element has passed each new component.",
+)
 def command(
-    screen: Screen, target: str | None, dry_run: bool, yes: bool, discard_state: bool
+    screen: Screen, target: str | None, dry_run: bool, yes: bool, discard_state: bool, timeout: str
 ) -> int:
     """Bring a running flow up to date with its files.
 
     Reads the manifest and the components of a flow that `torvyn run` runs, or of all flows of a
     process, shows what has changed, and exchanges the components of these nodes between two
-    elements: nothing is lost or repeated, and the flow goes on. A component that fails after that
-    is exchanged for the old one again. If the graph of a flow with `disk` edges or checkpoints has
+    elements: nothing is lost or repeated, and the flow goes on. Then it waits until an element has
+    passed each new component. One that fails is exchanged for the old one again, and the command
+    fails with the reason. If the graph of a flow with `disk` edges or checkpoints has
     changed, only the segments that it concerns are exchanged. Other flows with a new graph need a
     restart.
     """
     found = _find(target)
-    request = _Request(dry_run, yes, discard_state)
+    request = _Request(dry_run, yes, discard_state, duration_s("--timeout", timeout))
     documents, errors = [], []
     for path, flow in found:
         try:
@@ -63,6 +76,7 @@ class _Request:
     dry_run: bool
     yes: bool
     discard_state: bool
+    timeout_s: float
 
 
 def _reload(
@@ -78,7 +92,9 @@ def _reload(
         return {"flow": flow, "difference": difference, "swaps": []}, {}
     token = difference["token"]
     answer = _ask(path, "reload", token=token, discard_state=request.discard_state)
+    verdicts = _wait_for_verdicts(path, answer, request.timeout_s)
     _show_answer(screen, answer)
+    answer["errors"] = [*answer.get("errors", []), *verdicts]
     restarted_ms = answer.get("restarted_ms")
     fields = {"difference": difference, "swaps": answer["swaps"], "restarted_ms": restarted_ms}
     done = {"segments": answer.get("segments", []), "pause_ms": answer.get("pause_ms")}
@@ -90,9 +106,41 @@ def _show_answer(screen: Screen, answer: dict[str, Any]) -> None:
     for swap in answer["swaps"]:
         state = {"restored": "its state was kept", "empty": "its state was discarded"}
         what = state.get(swap["state"], "it has no state")
-        screen.info(f"[torvyn] {swap['node']}: paused for {swap['pause_ms']:.2f} ms; {what}")
+        pause = f"paused for {swap['pause_ms']:.2f} ms"
+        screen.info(f"[torvyn] {swap['node']}: {pause}; {what}; {_outcome(swap)}")
     if "restarted_ms" in answer and not answer.get("errors"):
         screen.info(f"[torvyn] The new graph runs; it took {answer['restarted_ms']:.0f} ms.")
+
+
+def _outcome(swap: dict[str, Any]) -> str:
+    """What became of a component that was exchanged, as far as it is known."""
+    left = f"on trial for {swap['trial_left_s']:g} s more"
+    if swap["verdict"] == "returned":
+        return "the old component is back"
+    if swap["verdict"] == "proved":
+        return "its trial is over"
+    if swap["verdict"] == "passed":
+        return f"an element has passed it; {left}"
+    return f"no element has passed it yet; {left}: `torvyn reload --dry-run` shows it if it fails"
+
+
+def _wait_for_verdicts(
+    path: Path, answer: dict[str, Any], timeout_s: float
+) -> list[dict[str, Any]]:
+    """Waits until something has become of each new component. Notes it in the answer, and returns
+    the errors of those that are gone again."""
+    names, until_s = [swap["node"] for swap in answer["swaps"]], time.monotonic() + timeout_s
+    if not names:
+        return []
+    while True:
+        found = _ask(path, "verdicts", nodes=names)
+        waits = any(each["verdict"] == "waiting" for each in found["verdicts"].values())
+        if found["errors"] or not waits or time.monotonic() >= until_s:
+            break
+        time.sleep(_POLL_S)
+    for swap in answer["swaps"]:
+        swap.update(found["verdicts"][swap["node"]])
+    return list(found["errors"])
 
 
 def _is_wanted(screen: Screen) -> bool:

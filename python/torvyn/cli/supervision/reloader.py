@@ -44,6 +44,8 @@ class Reloader:
         """One change at a time."""
         self._flow = flow
         self._code = code_digests(flow.plan)
+        self._good_code: dict[str, str] = {}
+        """The code that is back if a version on trial fails, by the names of its nodes."""
         self._successor: Plan | None = None
         self._fallback: Plan | None = None
         self._start_error: BaseException | None = None
@@ -67,6 +69,23 @@ class Reloader:
                     hint="run `torvyn reload` again",
                 )
             return self.apply(difference, plan, discard_state=bool(request.get("discard_state")))
+
+    def verdicts(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What became of the nodes that were swapped; an error for each that has its old component
+        back. `nodes`: their names."""
+        from torvyn.reactor.swap.refusals import returned
+
+        execution, verdicts, errors = self._flow._execution, {}, []
+        assert execution is not None
+        if execution.error is not None:
+            raise FlowError("cli.reload-failed", f"the flow has failed: {execution.error}")
+        for name in request["nodes"]:
+            verdict, left_s = execution.swaps.swapper.verdict(name)
+            verdicts[name] = {"verdict": verdict, "trial_left_s": round(left_s, 1)}
+            if verdict == "returned":
+                report = [each for each in self._flow.swaps if each.node == name][-1]
+                errors += [each.to_dict() for each in returned(name, report.error).diagnostics]
+        return {"swaps": [], "verdicts": verdicts, "errors": errors}
 
     @property
     def running_plan(self) -> Plan:
@@ -93,12 +112,14 @@ class Reloader:
         from torvyn.reactor.swap.plan_difference import compare
 
         new = self.link()
+        self._settle_code()
         content = changed_code(self._code, code_digests(new))
         return compare(self.running_plan, new, content, stateful=self._flow.stateful_nodes), new
 
     def _swap(
         self, changes: Sequence[NodeChange], code: dict[str, str], options: SwapKeywords
     ) -> dict[str, Any]:
+        self._settle_code()
         for change in changes:
             if change.refusal is not None:
                 raise change.refusal
@@ -111,9 +132,21 @@ class Reloader:
                 errors = [each.to_dict() for each in error.diagnostics]
                 return {"swaps": reports, "errors": errors}
             if name in code:
+                self._good_code.setdefault(name, self._code.get(name, ""))
                 self._code[name] = code[name]
             reports.append(report.to_dict())
         return {"swaps": reports}
+
+    def _settle_code(self) -> None:
+        """Notes which code runs where a trial is over."""
+        execution = self._flow._execution
+        if execution is None:
+            return
+        for name in [*self._good_code]:
+            verdict, _ = execution.swaps.swapper.verdict(name)
+            if verdict in ("returned", "proved"):
+                good = self._good_code.pop(name)
+                self._code[name] = good if verdict == "returned" else self._code[name]
 
     # A new graph
 

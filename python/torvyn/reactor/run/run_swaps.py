@@ -47,6 +47,11 @@ class RunSwaps:
         self.attach(index, runner)
 
     @property
+    def is_fed(self) -> bool:
+        """Whether the caller feeds the flow: its outputs leave in the same turn."""
+        return any(not source for source, _, _ in self._run().wiring)
+
+    @property
     def is_open(self) -> bool:
         """Whether the caller feeds the flow, or reads its outputs."""
         return any(not source or not target for source, _, target in self._run().wiring)

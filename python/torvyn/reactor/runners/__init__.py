@@ -2,6 +2,7 @@
 
 inline_runner     inside the turns: Python, native code and guests
 thread_runner     on a daemon thread
+first_step        an inline component on trial, on a thread until its first element is done
 async_runner      on an event loop
 stepped_runner    step by step, in a simulator
 offloaded_runner  what thread, async and stepped runners share
@@ -36,6 +37,9 @@ class Runner(Protocol):
 
     node: NodePlan
     component: Component
+    is_offloaded: bool
+    """Whether it runs outside the turns."""
+
     guest: GuestComponent | None
     """The component, if it runs in the sandbox."""
 

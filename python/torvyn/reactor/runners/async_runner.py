@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from torvyn.concurrency.background_loop import end_loop
 from torvyn.concurrency.cpu_time import TimedCoroutine
 from torvyn.contract import Component
 from torvyn.contract.config_kind import init_argument
@@ -28,6 +29,8 @@ class AsyncRunner(OffloadedRunner):
     """Other threads than the loop's may call only the methods of `Runner`, and `wake`."""
 
     is_async = True
+    owned_loop: asyncio.AbstractEventLoop | None = None
+    """A loop that ends with the component: no other one can block it, or be blocked by it."""
 
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:
         super().__init__(node, component, config)
@@ -63,7 +66,8 @@ class AsyncRunner(OffloadedRunner):
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def init(self, driver: LifecycleDriver) -> None:
-        await raise_result(driver.run_on_loop(attempt(self._init), self.node.init_timeout_s))
+        call, limit_s = attempt(self._init), self.node.init_timeout_s
+        await raise_result(driver.run_on_loop(call, limit_s, self.owned_loop))
 
     async def _init(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -101,6 +105,13 @@ class AsyncRunner(OffloadedRunner):
         await resolve(self.component.acknowledge(count))  # type: ignore[attr-defined]
 
     async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
+        try:
+            await self._stop_on_loop(driver, limit_s)
+        finally:
+            if self.owned_loop is not None:
+                end_loop(self.owned_loop)
+
+    async def _stop_on_loop(self, driver: LifecycleDriver, limit_s: float) -> None:
         if self._loop is None:
             return
         try:

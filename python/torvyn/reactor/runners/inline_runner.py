@@ -23,6 +23,7 @@ class InlineRunner:
     """The native core makes the calls; `init` and `teardown` run where the flow is driven."""
 
     is_idle = True
+    is_offloaded = False
     cpu_ns: int | None = None
     throttle: CpuThrottle | None = None
     guest: GuestComponent | None = None

@@ -48,6 +48,7 @@ class OffloadedRunner:
     """Hosts the executor of one component, and calls `init` and `teardown` where the executor calls
     the component's other methods."""
 
+    is_offloaded = True
     is_async = False
     is_stepped = False
     throttle: CpuThrottle | None = None

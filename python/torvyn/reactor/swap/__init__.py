@@ -1,6 +1,9 @@
 """Hot swap: a component of a running flow is exchanged between two elements.
 
 swapper          the procedure: prepare, exchange, watch, tear down
+node_swap        the swap of one node: hold, move the state, exchange
+handover         moves the state outside the turns, within the time of the swap
+trial            watches the new component, and brings the last good one back
 candidate        the new component, from its creation to its `init`
 exclusive_swap   the swap of what only one instance can have
 warm_stages      old components that stay ready

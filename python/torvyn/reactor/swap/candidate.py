@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from torvyn.concurrency.background_loop import start_loop
 from torvyn.link.plan import NodePlan
 from torvyn.machine.resources import read_resources, resident_bytes
 from torvyn.reactor.failures import init_failure, init_timeout
 from torvyn.reactor.run.run_setup import connect_request, make_node_runner
 from torvyn.reactor.runners import Runner
+from torvyn.reactor.runners.async_runner import AsyncRunner
 from torvyn.reactor.runners.lifecycle_driver import LimitExceeded, WrappedError
 from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.swap.refusals import no_memory
-from torvyn.reactor.threads.spare_threads import run_on_spare_thread
+from torvyn.reactor.threads.spare_threads import call_on_spare_thread, run_on_spare_thread
 
 if TYPE_CHECKING:
     from torvyn.reactor.run.execution import Execution
@@ -25,26 +28,42 @@ _GRACE_S: Final = 1.0
 
 
 class Candidate:
+    runner: Runner
+
     def __init__(self, execution: Execution, old: Runner | None, node: NodePlan) -> None:
         if old is not None:
             check_memory(old, read_resources().limits.memory_bytes, resident_bytes())
         self._execution = execution
+        self._old = old
         self._node = node
         self._init: Future[None] | None = None
-        self.runner = make_node_runner(execution.plan, node, execution.setup)
+
+    def create(self) -> None:
+        """Makes the component. Like `init`, it runs on a thread of its own: one that never returns
+        blocks nothing else."""
+        execution, node = self._execution, self._node
+        made = call_on_spare_thread(
+            partial(make_node_runner, execution.plan, node, execution.setup)
+        )
+        try:
+            self.runner = made.result(self._limit_s)
+        except TimeoutError:
+            if made.done():
+                raise
+            raise init_timeout(execution.plan, node) from None
         connect_request([*execution.runners, self.runner])
         with suppress(AttributeError):
-            self.runner.component.is_successor = old is not None
-        execution.counts.prepare_successor(old, self.runner)
+            self.runner.component.is_successor = self._old is not None
+        execution.counts.prepare_successor(self._old, self.runner)
 
     def init(self) -> None:
-        """Calls `init` on a thread of its own: one that never returns blocks nothing else."""
-        done = self._init = Future()
-        run_on_spare_thread(lambda: self._run_init(done))
-        limit_s = self._node.init_timeout_s
+        if isinstance(self.runner, AsyncRunner) and not self._execution.is_on_loop:
+            # The old component may run on the loop of all flows, which this one could block.
+            self.runner.owned_loop = start_loop()
+        self._init = call_on_spare_thread(self._run_init)
         plan = self._execution.plan
         try:
-            done.result(None if limit_s is None else limit_s + _GRACE_S)
+            self._init.result(self._limit_s)
         except (LimitExceeded, TimeoutError):
             raise init_timeout(plan, self._node) from None
         except BaseException as error:
@@ -52,13 +71,13 @@ class Candidate:
             failed = init_failure(plan, self._node, cause)
             raise failed from failed.__cause__
 
-    def _run_init(self, done: Future[None]) -> None:
-        try:
-            run_blocking(self.runner.init(self._execution.swaps.driver))
-        except BaseException as error:
-            done.set_exception(error)
-        else:
-            done.set_result(None)
+    @property
+    def _limit_s(self) -> float | None:
+        limit_s = self._node.init_timeout_s
+        return None if limit_s is None else limit_s + _GRACE_S
+
+    def _run_init(self) -> None:
+        run_blocking(self.runner.init(self._execution.swaps.driver))
 
     def discard(self) -> None:
         """Tears it down when its `init` has returned."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torvyn._native import NativeStage
 from torvyn.contract.inspection import read_attribute
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.swap.candidate import Candidate
-from torvyn.reactor.swap.state_transfer import give_state, save_state
-from torvyn.reactor.swap.swap_order import Exchange, SwapOrder
+from torvyn.reactor.swap.handover import Handover
+from torvyn.reactor.swap.swap_order import Exchange
 from torvyn.reactor.swap.swap_report import State, SwapReport, make_report
 
 if TYPE_CHECKING:
@@ -59,17 +59,23 @@ class ExclusiveSwap:
 
     def _hold(self, old: Runner, state: State) -> None:
         """Takes the old component out of its node, which waits from then on."""
-        moves = state == "restored"
-
-        def take_state(native_state: bytes | None) -> Any:
-            self._began_s = time.perf_counter()
-            self._state = save_state(old, native_state) if moves else None
-            return NativeStage("null", {})
-
-        order = self._order(old, take_state, lambda done: None)
-        order.moves_state, order.discards_state = moves, state == "empty"
-        order.keeps_hold = True
-        held = self._swapper.carry_out(self._execution, self._index, order)
+        handover, moves = self._handover(), state == "restored"
+        try:
+            if moves:
+                self._state = handover.save(*handover.hold())
+            order = handover.order(
+                lambda _: NativeStage("null", {}),
+                lambda done: None,
+                moves_state=moves,
+                discards_state=state == "empty",
+                keeps_hold=True,
+            )
+            held = self._swapper.carry_out(self._execution, self._index, order)
+        except BaseException:
+            handover.let_go()
+            raise
+        self._began_s = time.perf_counter() - handover.pause_ns(held) / 1e9
+        assert held.old is not None
         held.old.release()
         self._stop(old)
 
@@ -77,20 +83,24 @@ class ExclusiveSwap:
         """Initializes a component and gives it the node."""
         candidate.init()
         runner, swaps = candidate.runner, self._execution.swaps
-        give_state(runner, self._state)
+        handover = self._handover()
+        handover.give(runner, self._state)
         context = swaps.context(self._index)
 
         def on_exchanged(done: Exchange) -> None:
             swaps.install(self._index, runner)
             runner.start()
 
-        order = self._order(runner, lambda _: runner.native_work(context), on_exchanged)
+        order = handover.order(
+            lambda _: runner.native_work(context), on_exchanged, node=runner.node
+        )
         return self._swapper.carry_out(self._execution, self._index, order)
 
     def _return_to(self, old: Runner) -> None:
         """Starts the old component again. Without one the flow cannot go on."""
         again = Candidate(self._execution, old, old.node)
         try:
+            again.create()
             self._put(again)
         except BaseException as error:
             again.discard()
@@ -101,20 +111,8 @@ class ExclusiveSwap:
                 self._execution.error = error
                 self._execution.cancel()
 
-    def _order(self, runner: Runner, transfer: Any, on_exchanged: Any) -> SwapOrder:
-        old = self._execution.runners[self._index]
-        context = self._execution.swaps.context(self._index)
-        return SwapOrder(
-            runner.node,
-            context,
-            transfer,
-            on_exchanged,
-            lambda: old.is_idle,
-            self._timeout_s,
-            0.0,
-            moves_state=False,
-            discards_state=False,
-        )
+    def _handover(self) -> Handover:
+        return Handover(self._swapper, self._execution, self._index, self._timeout_s)
 
     def _stop(self, runner: Runner) -> None:
         execution = self._execution

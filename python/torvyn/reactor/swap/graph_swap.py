@@ -105,6 +105,7 @@ class GraphSwap:
     def _make_candidate(self, node: NodePlan) -> Candidate:
         old = self._runner(node.name) if node.name in self._replaced else None
         made = Candidate(self._execution, old, node)
+        made.create()
         if old is not None:
             check_component(old, made.runner)
             plan_transfer(old, made.runner, self._options.discard_state)

@@ -73,6 +73,12 @@ def state_refused(node: NodePlan, why: str) -> FlowError:
     return _error("swap.state-refused", node.name, message, hint)
 
 
+def returned(node: str, why: str) -> FlowError:
+    """The new component was exchanged, and has failed since."""
+    message = f"node `{node}` is back at its old component: the new one failed: {why}"
+    return _error("swap.returned", node, message, "mend the new component, then swap it again")
+
+
 def graph_busy(flow: str, what: str, timeout_s: float) -> FlowError:
     message = f"the graph of flow `{flow}` was not exchanged within {timeout_s:g} s: {what}"
     hint = "the old graph goes on; try again when less is on its way"

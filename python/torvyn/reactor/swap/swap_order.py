@@ -13,7 +13,6 @@ from torvyn.link.plan import NodePlan
 
 if TYPE_CHECKING:
     from torvyn._native import RetiredStage
-    from torvyn.reactor.swap.swap_report import SwapReport
 
 
 class Withdrawn(Exception):
@@ -24,10 +23,13 @@ class Withdrawn(Exception):
 class Exchange:
     """The stage that ran before, and for how long the node took no elements."""
 
-    old: RetiredStage
+    old: RetiredStage | None
+    """None: it is still there, and its node takes no elements."""
     pause_ns: int
     failure: BaseException | None
-    """The error for which the component of before is back."""
+    """The error for which the component of before comes back."""
+    was_unused: bool
+    """The component that failed on trial had not finished an element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +47,20 @@ class SwapOrder:
     node: NodePlan
     context: Context
     transfer: Callable[[bytes | None], Any]
-    """Gives the new stage the state of the old one, and returns its work."""
+    """Returns the work of the new stage; None holds the node for the next order."""
     on_exchanged: Callable[[Exchange], SwapOrder | None]
     """Called inside the turn; returns the way back."""
     is_idle: Callable[[], bool]
-    """Whether the runner of the old stage waits."""
+    """Whether the runner of the stage that leaves waits."""
     timeout_s: float
-    trial_s: float
-    moves_state: bool
-    discards_state: bool
+    trial_s: float = 0.0
+    moves_state: bool = False
+    discards_state: bool = False
     keeps_hold: bool = False
     """The node takes no elements afterwards either, until the next order."""
     is_return: bool = False
-    report: SwapReport | None = None
-    """What it did, once it is carried out."""
+    is_forced: bool = False
+    """The component that leaves does not return from a call."""
     is_posted: bool = False
     """The native core has it."""
     result: Future[Exchange | Refused] = field(default_factory=Future)
@@ -73,9 +75,13 @@ class SwapOrder:
         return self.transfer(native_state)
 
     def exchanged(
-        self, old: RetiredStage, pause_ns: int, failure: BaseException | None
+        self,
+        old: RetiredStage | None,
+        pause_ns: int,
+        failure: BaseException | None,
+        was_unused: bool,
     ) -> SwapOrder | None:
-        done = Exchange(old, pause_ns, failure)
+        done = Exchange(old, pause_ns, failure, was_unused)
         try:
             return self.on_exchanged(done)
         finally:

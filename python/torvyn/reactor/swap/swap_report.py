@@ -33,6 +33,11 @@ class SwapReport:
         return asdict(self)
 
 
+Verdict = Literal["returned", "proved", "passed", "waiting"]
+"""What became of a new component: the old one is `returned`; it has `proved` itself, and its trial
+is over; on trial, its first element has `passed`, or it is `waiting` for one."""
+
+
 def make_report(
     runner: Runner, done: Exchange, state: State, *, is_return: bool = False
 ) -> SwapReport:

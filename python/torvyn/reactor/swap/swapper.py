@@ -7,14 +7,14 @@ The old component stays ready until the new one has proved itself.
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections import deque
 from collections.abc import Collection
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from torvyn.concurrency.line_output import lines_with
 from torvyn.link.plan import NodePlan, Plan
@@ -25,24 +25,24 @@ from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
 from torvyn.reactor.swap import refusals
 from torvyn.reactor.swap.candidate import Candidate
 from torvyn.reactor.swap.exclusive_swap import ExclusiveSwap, is_exclusive
+from torvyn.reactor.swap.handover import Handover
 from torvyn.reactor.swap.new_node import check_component, check_fit
-from torvyn.reactor.swap.state_transfer import move_state, plan_transfer
+from torvyn.reactor.swap.node_swap import NodeSwap, Replaced
+from torvyn.reactor.swap.state_transfer import plan_transfer
 from torvyn.reactor.swap.swap_order import Exchange, Refused, SwapOrder
-from torvyn.reactor.swap.swap_report import State, SwapReport, make_report
-from torvyn.reactor.swap.warm_stages import WarmStage, WarmStages, can_return
+from torvyn.reactor.swap.swap_report import State, SwapReport, Verdict
+from torvyn.reactor.swap.warm_stages import WarmStages
 
 if TYPE_CHECKING:
     from torvyn.reactor.run.execution import Execution
     from torvyn.reactor.run.run_swaps import RunSwaps
     from torvyn.reactor.swap.graph_swap import GraphReport
 
-logger = logging.getLogger("torvyn.reactor")
-
 TIMEOUT_S: Final = 10.0
-"""How long a swap waits for the calls that have begun."""
+"""How long a swap may take once the new component is initialized."""
 TRIAL_S: Final = 10.0
 """How long the old component stays ready."""
-_TURN_S: Final = 2.0
+_TURN_S: Final = 0.5
 """How much longer a flow may take to run a turn."""
 _KEPT_REPORTS: Final = 1000
 
@@ -51,7 +51,8 @@ class SwapKeywords(TypedDict, total=False):
     """The keywords of `Flow.swap`."""
 
     timeout_s: float
-    """How long it waits for the calls that have begun."""
+    """How long it waits for the calls that have begun, for `snapshot` and for `restore`. A call of
+    the new component that takes longer fails the trial."""
     trial_s: float
     """How long the old component stays ready, and returns if the new one fails."""
     discard_state: bool
@@ -73,7 +74,7 @@ class Swapper:
         self._line_prefix: Final = execution.line_prefix
         self._turn = threading.Lock()
         self._order: SwapOrder | None = None
-        self._warm = WarmStages(execution)
+        self.warm = WarmStages(execution)
         self._is_over = False
         self.reports: deque[SwapReport] = deque(maxlen=_KEPT_REPORTS)
 
@@ -84,21 +85,42 @@ class Swapper:
             index = self._index(execution, node.name)
             old = execution.runners[index]
             check_fit(old.node, node)
-            # The version that is being watched has to do: there is only one way back.
-            self._warm.settle(node.name)
             new = Candidate(execution, old, node)
             try:
-                state = self._check(execution, index, old, new.runner, options)
+                new.create()
+                state = self.check(execution, index, old, new.runner, options)
                 if is_exclusive(old) or is_exclusive(new.runner):
+                    self.warm.settle(node.name)
                     return ExclusiveSwap(self, execution, index, options.timeout_s).run(new, state)
                 new.init()
-                order = self._make_order(index, old, new.runner, state, options)
-                self.carry_out(execution, index, order)
-                assert order.report is not None
-                return order.report
+                return self._exchange(execution, index, new.runner, options)
             except BaseException:
                 new.discard()
                 raise
+
+    def _exchange(
+        self, execution: Execution, index: int, new: Runner, options: SwapOptions
+    ) -> SwapReport:
+        """Puts an initialized component in place. If the one on trial fails meanwhile, the state is
+        taken again from the one that has come back."""
+        handover = Handover(self, execution, index, options.timeout_s)
+        try:
+            while True:
+                with suppress(Replaced):
+                    return NodeSwap(self, execution, index, handover, options).run(new)
+        except BaseException:
+            handover.let_go()
+            raise
+
+    def verdict(self, name: str) -> tuple[Verdict, float]:
+        """What became of the last new component of a node, and how long its trial still takes."""
+        trial = self.warm.trial(name)
+        last = next((each for each in reversed(self.reports) if each.node == name), None)
+        if last is not None and last.is_return:
+            return "returned", 0.0
+        if trial is None:
+            return "proved", 0.0
+        return "passed" if trial.has_taken_a_step else "waiting", trial.left_s
 
     @property
     def needs_turn(self) -> bool:
@@ -136,10 +158,10 @@ class Swapper:
         with self._turn, lines_with(self._line_prefix):
             execution = self._running()
             for node in execution.plan.nodes:
-                self._warm.settle(node.name)
+                self.warm.settle(node.name)
             return GraphSwap(execution, plan, replaced, options).run()
 
-    def _check(
+    def check(
         self, execution: Execution, index: int, old: Runner, new: Runner, options: SwapOptions
     ) -> State:
         check_component(old, new)
@@ -151,80 +173,6 @@ class Swapper:
             execution.durable.check_swap(old, new, runners)
         return state
 
-    def _make_order(
-        self, index: int, old: Runner, new: Runner, state: State, options: SwapOptions
-    ) -> SwapOrder:
-        moves = state == "restored"
-        context = self._swaps.context(index)
-
-        def transfer(native_state: bytes | None) -> Any:
-            # `restore` may need the time of the flow.
-            self._swaps.attach(index, new)
-            if moves:
-                move_state(old, new, native_state)
-            return new.native_work(context)
-
-        def on_exchanged(done: Exchange) -> SwapOrder | None:
-            self._swaps.install(index, new)
-            new.start()
-            order.report = make_report(new, done, state)
-            self.reports.append(order.report)
-            warm = WarmStage(old, done.old)
-            if options.trial_s <= 0 or not can_return(old, new, moves):
-                self._warm.tear_down(warm)
-                return None
-            self._warm.keep(warm, options.trial_s)
-            return self._way_back(index, warm, new, moves, order)
-
-        order = SwapOrder(
-            new.node,
-            context,
-            transfer,
-            on_exchanged,
-            lambda: old.is_idle,
-            options.timeout_s,
-            options.trial_s,
-            moves,
-            state == "empty",
-        )
-        return order
-
-    def _way_back(
-        self, index: int, warm: WarmStage, new: Runner, moves: bool, order: SwapOrder
-    ) -> SwapOrder:
-        """The order for the case that the new component fails on trial."""
-        old, context = warm.runner, order.context
-
-        def transfer(native_state: bytes | None) -> Any:
-            if not moves:
-                return warm.stage
-            if old.node.run != "inline":
-                move_state(new, old, native_state)
-                return warm.stage
-            # The instance of a guest returns to its component, and iterators are made anew.
-            warm.stage.release()
-            move_state(new, old, native_state)
-            return old.native_work(context)
-
-        def on_exchanged(done: Exchange) -> None:
-            self._warm.take(old)
-            self._swaps.install(index, old)
-            self._warm.tear_down(WarmStage(new, done.old))
-            self._report_return(old, done, "restored" if moves else "none")
-
-        return SwapOrder(
-            old.node,
-            context,
-            transfer,
-            on_exchanged,
-            lambda: new.is_idle,
-            order.timeout_s,
-            0.0,
-            moves,
-            False,
-            is_return=True,
-        )
-
     def carry_out(self, execution: Execution, index: int, order: SwapOrder) -> Exchange:
         """Has the native core exchange the stages; raises if it cannot."""
         self._order = order
@@ -233,6 +181,8 @@ class Swapper:
         finally:
             self._order = None
         if isinstance(outcome, Refused):
+            if isinstance(outcome.error, Replaced):
+                raise outcome.error
             node = execution.runners[index].node
             raise refusals.refusal(execution.plan.name, node, outcome, order.timeout_s)
         return outcome
@@ -253,16 +203,6 @@ class Swapper:
             what = f"{stuck.description} blocks the flow" if stuck.runner else "no turn has run"
             return Refused("busy", what, None)
 
-    def _report_return(self, old: Runner, done: Exchange, state: State) -> None:
-        report = make_report(old, done, state, is_return=True)
-        self.reports.append(report)
-        logger.warning(
-            "node `%s` is back at its old component: the new one failed: %s",
-            old.node.name,
-            report.error,
-            extra={"node": old.node.name, "event": "node.swap-returned"},
-        )
-
     def end(self) -> None:
         """The last turn has run."""
         self._is_over = True
@@ -271,4 +211,4 @@ class Swapper:
 
     async def finish(self, driver: LifecycleDriver) -> None:
         """Tears down the components that are kept ready, at the end of the run."""
-        await self._warm.finish(driver)
+        await self.warm.finish(driver)

@@ -9,9 +9,12 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
+
+ResultT = TypeVar("ResultT")
 
 _MOST_IDLE: Final = 4
 
@@ -25,6 +28,21 @@ def run_on_spare_thread(act: Callable[[], None]) -> None:
     except IndexError:
         spare = SpareThread()
     spare.tasks.put(partial(copy_context().run, act))
+
+
+def call_on_spare_thread(call: Callable[[], ResultT]) -> Future[ResultT]:
+    """The result of a call on a daemon thread. A caller that stops waiting for it loses only the
+    thread."""
+    future: Future[ResultT] = Future()
+
+    def act() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    run_on_spare_thread(act)
+    return future
 
 
 class SpareThread:

@@ -20,6 +20,7 @@ from torvyn.reactor.runners import Runner
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
 _PLAIN: Final = {phase: class_attribute(Component, phase) for phase in ("init", "teardown")}
 """The default methods, which do nothing."""
+_WRAPPERS: Final = ("torvyn.contract.functions", "torvyn.components.keys.", "torvyn.testing.")
 _PHASES: Final = ("init", "flush", "complete", "teardown")
 
 
@@ -45,6 +46,12 @@ def may_block(component: Component, phase: str) -> bool:
     if class_attribute(cls, phase) is _PLAIN[phase]:
         return False
     return not (str(module_name(cls)).startswith("torvyn.") or is_guest(component))
+
+
+def runs_user_code(component: Component) -> bool:
+    """Whether its calls run the user's code, or that of a wrapper around it."""
+    module = str(module_name(type(component)))
+    return not module.startswith("torvyn.") or module.startswith(_WRAPPERS)
 
 
 def stack_of(thread_id: int | None) -> str:
