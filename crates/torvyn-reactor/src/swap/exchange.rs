@@ -212,5 +212,5 @@ fn unprepared() -> StageError {
 /// Whether its stage is called for each element and nothing is tracked.
 pub(crate) fn is_plain(node: &Node, tracks: bool) -> bool {
     let spec = &node.spec;
-    !node.takes_batches && !spec.tells_input && !spec.drops_stale && !tracks && !node.is_held
+    !node.takes_batches && !spec.tells_input && !spec.drops_stale() && !tracks && !node.is_held
 }
