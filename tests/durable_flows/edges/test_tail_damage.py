@@ -81,6 +81,7 @@ def damage(killed: Killed, state_dir: Path, *faults: tuple[str, Callable[[Path],
         fault(state_dir / "main" / f"flow.db{suffix}")
 
 
+@pytest.mark.promise("edge.stored-damage")
 @pytest.mark.parametrize("order", ["oldest-first", "live-first"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
