@@ -76,6 +76,7 @@ class Taker(torvyn.Sink):
         super().__init__()
         self.hand: int | None = None
         self.taken: list[int] = []
+        self.last = -1
         self.permits = threading.Semaphore(0)
         self.is_open = self.is_gone = False
 
@@ -86,6 +87,7 @@ class Taker(torvyn.Sink):
         if self.is_gone:
             raise RuntimeError("the process is dead")
         self.taken.append(self.hand)
+        self.last = element.sequence
         self.hand = None
 
     def open(self) -> None:
@@ -151,8 +153,9 @@ class Carrier:
         """Whether the edge has everything that was appended."""
         return not source.waiting and source.acknowledged == source.sent
 
-    def is_saved(self, flow: torvyn.Flow, waiting: int) -> bool:
-        """Whether what was delivered would not be delivered again after a kill."""
+    def is_saved(self, flow: torvyn.Flow, waiting: int, last: int) -> bool:
+        """Whether what was delivered, up to the number `last`, would not be delivered again after
+        a kill."""
         return True
 
     def kill(self) -> None:
@@ -183,7 +186,7 @@ class Disk(Carrier):
         limits = {"max_bytes": 1024 * 1024, "max_age_s": MAX_AGE_S}
         return {"carrier": "disk", "backpressure": policy, "order": order, **limits}
 
-    def is_saved(self, flow: torvyn.Flow, waiting: int) -> bool:
+    def is_saved(self, flow: torvyn.Flow, waiting: int, last: int) -> bool:
         stored = flow.statistics.edges[0].stored
         return stored is not None and stored.elements == waiting
 
@@ -197,11 +200,10 @@ class Nats(Carrier):
     server: ClassVar[NatsServer]
     flows: ClassVar[int] = 0
 
-    def is_saved(self, flow: torvyn.Flow, waiting: int) -> bool:
+    def is_saved(self, flow: torvyn.Flow, waiting: int, last: int) -> bool:
         durable: Any = flow._execution.durable  # type: ignore[union-attr]
         (edge,) = durable._inputs
-        has_settled = durable._committer.has_settled
-        return not has_settled and edge._changes() == edge._saved_changes
+        return edge._native.position >= last and edge._changes() == edge._saved_changes
 
 
 class CarrierMachine(RuleBasedStateMachine):
@@ -265,7 +267,7 @@ class CarrierMachine(RuleBasedStateMachine):
         else:
             wait_until(lambda: (self.sink.hand is None) == (hand is None))
         if not model.old & {*model.waiting}:
-            wait_until(lambda: self.carrier.is_saved(self.flow, len(model.waiting)))
+            wait_until(lambda: self.carrier.is_saved(self.flow, len(model.waiting), self.sink.last))
 
     @precondition(lambda self: not self.is_over and len(self.model.waiting) < FITS)
     @rule(count=st.integers(1, 20))
