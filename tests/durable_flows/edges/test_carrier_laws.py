@@ -86,8 +86,8 @@ class Taker(torvyn.Sink):
             self.permits.acquire()
         if self.is_gone:
             raise RuntimeError("the process is dead")
-        self.taken.append(self.hand)
         self.last = element.sequence
+        self.taken.append(self.hand)
         self.hand = None
 
     def open(self) -> None:
