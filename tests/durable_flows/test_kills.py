@@ -73,6 +73,7 @@ def test_a_kill_repeats_what_was_delivered_since_the_last_commits(
     # Everything is stored at once, so that few rows have all elements.
     lines, _ = lines_with_kills(tmp_path, seed, 10**9, "slow", order)
     runs: list[list[tuple[int, int]]] = []
+    numbers: set[int] = set()
     commits = 0
     for line in lines:
         if line == "run":
@@ -81,9 +82,10 @@ def test_a_kill_repeats_what_was_delivered_since_the_last_commits(
         elif line == "commit":
             commits += 1
         else:
-            runs[-1].append((json.loads(line)["seq"], commits))
-    numbers = [number for run in runs for number, _ in run]
-    assert {*numbers} == {*range(COUNT)}
+            record = json.loads(line)
+            numbers.add(record["seq"])
+            runs[-1].append((record["at"], commits))
+    assert numbers == {*range(COUNT)}
     for at, run in enumerate(runs):
         assert len(run) == len({number for number, _ in run})
         later = {number for other in runs[at + 1 :] for number, _ in other}
