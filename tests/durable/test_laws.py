@@ -70,13 +70,13 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.commit(Transaction(acknowledged={log: up_to}))
             self.waiting[log] = {k: v for k, v in self.waiting[log].items() if k > up_to}
 
-    @rule(log=st.sampled_from("ab"), index=st.integers(0, 30), count=st.integers(1, 3))
-    def settle_rows(self, log: str, index: int, count: int) -> None:
-        rows = self.store.read(log, -1, LIMIT)[index : index + count]
-        if rows:
-            settled = (rows[0].first, rows[-1].last)
-            self.store.commit(Transaction(settled_ranges={log: [settled]}))
-            for sequence in range(settled[0], settled[1] + 1):
+    @rule(log=st.sampled_from("ab"), share=st.floats(0, 1), count=st.integers(1, 20))
+    def settle_out_of_order(self, log: str, share: float, count: int) -> None:
+        if keys := sorted(self.waiting[log]):
+            first = keys[int(share * (len(keys) - 1))]
+            last = min(first + count, self.next[log]) - 1
+            self.store.commit(Transaction(settled_ranges={log: [(first, last)]}))
+            for sequence in range(first, last + 1):
                 self.waiting[log].pop(sequence, None)
 
     @rule(log=st.sampled_from("ab"))
@@ -124,10 +124,10 @@ class StoreMachine(RuleBasedStateMachine):
         after = self.store.acknowledged(log)
         while rows := self.store.read(log, after, page):
             for row in rows:
-                got |= {row.first + i: row.body for i in range(row.count)}
+                for first, last in self.store.unsettled(log, row.first, row.last):
+                    got |= dict.fromkeys(range(first, last + 1), row.body)
             after = rows[-1].last
-        acknowledged = self.store.acknowledged(log)
-        assert {k: v for k, v in got.items() if k > acknowledged} == self.waiting[log]
+        assert got == self.waiting[log]
 
     @rule()
     def read_the_checkpoint(self) -> None:

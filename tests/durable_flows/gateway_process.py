@@ -1,9 +1,10 @@
 """A flow with a disk edge in a process of its own, for tests that kill it.
 
-    python gateway_process.py FOLDER COUNT RATE [stateful]
+    python gateway_process.py FOLDER COUNT RATE [stateful] [live-first] [slow]
 
 The source reads numbers from 0 on and continues after the last acknowledged one, like a broker. The
-sink appends to a file, and syncs it, before it accepts an element.
+sink appends to a file before it accepts an element. With `slow`, each takes it half a millisecond,
+and the file has a line `commit` wherever one begins.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import torvyn
 from torvyn import PENDING
+from torvyn.durable import DurableStore, LostRange, Transaction
 
 
 class Broker(torvyn.Source):
@@ -72,8 +74,26 @@ class FileSink(torvyn.Sink):
         self.file = (folder / "delivered").open("a")
 
     def push(self, element: torvyn.Element) -> None:
-        self.file.write(element.text + "\n")
+        record = json.loads(element.text)
+        if "slow" in sys.argv:
+            time.sleep(0.0005)
+            # The source repeats what was not acknowledged: only its number in the log is new.
+            record["at"] = element.sequence
+        self.write(json.dumps(record))
+
+    def write(self, line: str) -> None:
+        self.file.write(line + "\n")
         self.file.flush()
+
+
+def note_commits(sink: FileSink) -> None:
+    commit = DurableStore.commit
+
+    def noted(store: DurableStore, transaction: Transaction) -> list[LostRange]:
+        sink.write("commit")
+        return commit(store, transaction)
+
+    DurableStore.commit = noted  # type: ignore[method-assign]
 
 
 def main() -> None:
@@ -82,8 +102,11 @@ def main() -> None:
     flow = torvyn.Flow(checkpoint_s=0.1)
     flow.add("broker", Broker(folder, count, rate))
     flow.add("count", Counter() if "stateful" in sys.argv else torvyn.processor(lambda e: e.text))
-    flow.add("out", FileSink(folder))
-    flow.connect("broker", "count").connect("count", "out", carrier="disk")
+    flow.add("out", sink := FileSink(folder))
+    order = "live-first" if "live-first" in sys.argv else "oldest-first"
+    flow.connect("broker", "count").connect("count", "out", carrier="disk", order=order)
+    if "slow" in sys.argv:
+        note_commits(sink)
     print("ready", flush=True)
     flow.run()
     print("done", flush=True)

@@ -208,10 +208,7 @@ class RandomGraph:
         log = f"{port.partition(':')[0]}:{port.partition(':')[2] or 'output'}->{name}"
         self.made.logs[log] = options
         self.made.taps[log] = f"tap{len(self.made.logs) - 1}"
-        is_live_first = options["order"] == "live-first"
-        self.made.is_ordered &= not is_live_first
-        # Such a log is settled by whole rows.
-        self.made.may_repeat |= is_live_first
+        self.made.is_ordered &= options["order"] != "live-first"
 
     def _add_sinks(self, on_disk: bool) -> None:
         """One sink or two, which both receive everything."""

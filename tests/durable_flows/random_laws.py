@@ -36,8 +36,8 @@ def _log_laws(store: DurableStore, log: str, made: RandomFlow, folder: Path) -> 
     runs = _tapped_runs(folder / made.taps[log])
     tapped = {at for run in runs for at in run}
     rows = store.read(log, store.acknowledged(log), 1 << 30)
-    stored = {at for row in rows for at in range(row.first, row.last + 1)}
-    stored -= set(range(store.acknowledged(log) + 1))
+    parts = [part for row in rows for part in store.unsettled(log, row.first, row.last)]
+    stored = {at for first, last in parts for at in range(first, last + 1)}
     if missing := set(range(end)) - tapped - lost - stored:
         yield f"log {log}: {len(missing)} of {end} are nowhere, from {min(missing)} on"
     if len(lost) != statistics.dropped + statistics.expired + statistics.corrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import json
 import random
 import shutil
 import signal
@@ -21,6 +22,10 @@ from benches.reliability.guests import TESTS
 
 KILLS, FLIPS, OUTAGES = 20, 200, 100
 """Per round."""
+FLOW_KILLS, STORED = 6, 6000
+"""Of flows, and the elements that each has stored."""
+REPEATS = 200
+"""What such a sink takes in five times the 20 ms between commits."""
 FILES = ("flow.db", "flow.db-wal")
 
 
@@ -156,6 +161,100 @@ def _is_missed(kept: Path, folder: Path, dice: random.Random, end: int) -> bool:
         return True
 
 
+def _remove(file: Path) -> None:
+    file.unlink()
+
+
+def _empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def _zero(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 3 | 1])
+
+
+def lost_files(rounds: int) -> Measurement:
+    """Elements that are neither there nor counted as lost."""
+    faults = (_remove, _empty, _zero, _cut)
+    damaged = [(fault, files) for fault in faults for files in (FILES[:1], FILES[1:], FILES)]
+
+    def uncounted(folder: Path, seed: int) -> float:
+        from workload import LOG, OPTIONS, transactions
+
+        from torvyn.durable import DurableStore
+
+        live, kept, image = folder / "live", folder / "kept", folder / "image"
+        with DurableStore.open(live / "flow.db", OPTIONS) as store:
+            for transaction in islice(transactions(store, seed), 150):
+                store.commit(transaction)
+            shutil.copytree(live, kept)
+            end = store.next_sequence(LOG)
+        missed = 0.0
+        for fault, files in damaged:
+            shutil.rmtree(image, ignore_errors=True)
+            shutil.copytree(kept, image)
+            for file in files:
+                fault(image / file)
+            missed += _uncounted(image / "flow.db", end)
+        return missed
+
+    counts = _in_folder(uncounted)(rounds)
+    return Measurement(sum(counts), counts, f"{len(damaged) * rounds} damaged stores")
+
+
+def _uncounted(path: Path, end: int) -> int:
+    from workload import LOG, OPTIONS, read_all
+
+    from torvyn.durable import DurableStore
+
+    with DurableStore.open(path, OPTIONS) as store:
+        due = set(range(store.acknowledged(LOG) + 1, end))
+        there = {at for row in read_all(store) for at in range(row.first, row.last + 1)}
+        lost = {at for gap in store.lost(LOG) for at in range(gap.first, gap.last + 1)}
+        return len(due - there - lost)
+
+
+def repeated(order: str, rounds: int) -> Measurement:
+    """Elements per kill that were delivered before and after it."""
+    samples: list[float] = []
+    for seed in range(rounds):
+        with tempfile.TemporaryDirectory() as path:
+            samples += _repeats(Path(path), order, random.Random(seed))
+    return Measurement(max(samples), samples, f"{sum(samples):g} after {len(samples)} kills")
+
+
+def _repeats(folder: Path, order: str, dice: random.Random) -> list[float]:
+    """Kills a flow whose sink takes 2,000 of 6,000 stored elements per second."""
+    program, delivered = TESTS / "durable_flows" / "gateway_process.py", folder / "delivered"
+    command = [sys.executable, str(program), str(folder), str(STORED), "1e9", "slow", order]
+    before: set[int] = set()
+    numbers: set[int] = set()
+    samples: list[float] = []
+    for _ in range(FLOW_KILLS + 1):
+        delivered.write_text("")
+        limit_s = dice.uniform(0.1, 0.5) if len(samples) < FLOW_KILLS else 60
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            try:
+                process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        lines = [line for line in delivered.read_text().splitlines() if line.startswith("{")]
+        records = [json.loads(line) for line in lines if line.endswith("}")]
+        now = {record["at"] for record in records}
+        numbers |= {record["seq"] for record in records}
+        samples.append(float(len(now & before)))
+        before |= now
+    if len(numbers) != STORED:
+        raise AssertionError(f"{STORED - len(numbers)} of {STORED} were not delivered")
+    return samples[1:]
+
+
 def failing_disk(rounds: int) -> Measurement:
     _needs_compiler()
 
@@ -199,6 +298,30 @@ CASES = [
         0,
         "undetected, or not started",
         flipped,
+    ),
+    _case(
+        "files",
+        "a database or its WAL that is gone, empty, zeroed or cut, or both",
+        "after 150 commits",
+        0,
+        "elements neither there nor counted",
+        lost_files,
+    ),
+    _case(
+        "repeated",
+        "kill -9 of a flow whose sink takes 2,000/s",
+        "all elements stored at once; per kill",
+        REPEATS,
+        "repeated",
+        functools.partial(repeated, "oldest-first"),
+    ),
+    _case(
+        "repeated.live-first",
+        "the same, with live-first",
+        "per kill",
+        REPEATS,
+        "repeated",
+        functools.partial(repeated, "live-first"),
     ),
     _case(
         "disk",

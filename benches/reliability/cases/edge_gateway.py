@@ -30,11 +30,9 @@ def _gateway(carrier: str = torvyn_gateway.DISK) -> Peer:
 
 
 @functools.cache
-def _killed(rounds: int) -> list[dict[str, Any]]:
-    count = int(KILLS * SECONDS_PER_KILL * KILL_RATE)
-    return [
-        scenarios.live_kills(_gateway(), count, KILL_RATE, KILLS, seed) for seed in range(rounds)
-    ]
+def _killed(rounds: int, carrier: str = torvyn_gateway.DISK) -> list[dict[str, Any]]:
+    count, peer = int(KILLS * SECONDS_PER_KILL * KILL_RATE), _gateway(carrier)
+    return [scenarios.live_kills(peer, count, KILL_RATE, KILLS, seed) for seed in range(rounds)]
 
 
 def killed(rounds: int) -> Measurement:
@@ -42,9 +40,16 @@ def killed(rounds: int) -> Measurement:
     return Measurement(sum(samples), samples, f"{KILLS * rounds} kills")
 
 
-def killed_repeated(rounds: int) -> Measurement:
-    samples = [float(count) for one in _killed(rounds) for count in one["repeated_per_kill"]]
-    return Measurement(max(samples), samples, f"{sum(samples):g} after {len(samples)} kills")
+def killed_repeated(rounds: int, carrier: str = torvyn_gateway.DISK) -> Measurement:
+    results = _killed(rounds, carrier)
+    samples = [float(count) for one in results for count in one["repeated_per_kill"]]
+    lost = sum(one["lost"] for one in results)
+    detail = f"{sum(samples):g} after {len(samples)} kills, lost {lost}"
+    return Measurement(max(samples), samples, detail)
+
+
+def live_first_repeated(rounds: int) -> Measurement:
+    return killed_repeated(rounds, torvyn_gateway.LIVE_FIRST)
 
 
 def killed_recovery_ms(rounds: int) -> Measurement:
@@ -115,6 +120,14 @@ CASES = [
         killed,
     ),
     Case("edge.killed.repeated", "the same", "per kill", BATCH, "repeated", killed_repeated),
+    Case(
+        "edge.killed.live-first",
+        "the same, with live-first",
+        "per kill",
+        BATCH,
+        "repeated",
+        live_first_repeated,
+    ),
     Case(
         "edge.killed.recovery",
         "the same",

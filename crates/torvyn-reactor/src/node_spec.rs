@@ -24,8 +24,8 @@ pub struct NodeSpec {
     pub tells_input: bool,
     /// Some input drops or fails when it is full, so the reactor checks after each run whether the node stalls.
     pub watches_inputs: bool,
-    /// Elements that wait for too long are dropped before it gets them.
-    pub drops_stale: bool,
+    /// How old elements of each input may be when it gets them; 0 for no limit. Empty if no input has one.
+    pub max_ages_ns: Box<[u64]>,
     /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
     pub is_carrier: bool,
 }
@@ -44,7 +44,7 @@ impl NodeSpec {
             port_ids: Box::default(),
             tells_input: false,
             watches_inputs: false,
-            drops_stale: false,
+            max_ages_ns: Box::default(),
             is_carrier: false,
         }
     }
@@ -53,7 +53,8 @@ impl NodeSpec {
     pub fn connect<'a>(&mut self, index: usize, numbered: impl Iterator<Item = (u16, &'a EdgeSpec)> + Clone) {
         let inputs = numbered.clone().filter(|(_, edge)| edge.target == Some(index));
         self.watches_inputs = inputs.clone().any(|(_, edge)| edge.policy != Policy::Block);
-        self.drops_stale = inputs.clone().any(|(_, edge)| edge.max_age_ns > 0);
+        let has_limit = inputs.clone().any(|(_, edge)| edge.max_age_ns > 0);
+        self.max_ages_ns = inputs.clone().filter(|_| has_limit).map(|(_, edge)| edge.max_age_ns).collect();
         self.inputs = inputs.map(|(number, _)| number).collect();
         for (port, leaving) in self.ports.iter_mut().enumerate() {
             let edges = numbered.clone().filter(|(_, edge)| edge.source == Some((index, port)));
@@ -73,6 +74,12 @@ impl NodeSpec {
             Recovery::Store if !has_element && !is_source => Recovery::Skip,
             recovery => recovery,
         }
+    }
+
+    /// Whether elements are dropped that have waited for too long.
+    #[inline]
+    pub fn drops_stale(&self) -> bool {
+        !self.max_ages_ns.is_empty()
     }
 
     /// The copy that all nodes with this specification share.

@@ -30,6 +30,7 @@ def numbers(sink: GatedSink) -> list[int]:
     return [int(text[:6]) for text in sink.texts]
 
 
+@pytest.mark.promise("edge.stored-limits")
 @pytest.mark.parametrize("size", [20, 500, 20_000])
 @pytest.mark.parametrize("order", ORDERS)
 def test_drop_oldest_keeps_the_newest_on_the_smallest_edge(order: str, size: int) -> None:
@@ -51,6 +52,7 @@ def test_drop_oldest_keeps_the_newest_on_the_smallest_edge(order: str, size: int
     assert (count - 1 - dropped[-1]) * size > MIB // 8
 
 
+@pytest.mark.promise("edge.stored-limits")
 @pytest.mark.parametrize("mode", ["thread", "inline"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_nothing_older_than_max_age_is_handed_over(order: str, mode: str) -> None:

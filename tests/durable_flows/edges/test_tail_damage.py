@@ -12,6 +12,9 @@ import pytest
 from durable_parts import AckSource, GatedSink, check_account, disk_flow, wait_until
 from scale import sample
 
+from torvyn.cli.summary import summary_line
+from torvyn.cli.supervision.top_table import render_flow
+
 COUNT, DELIVERED = 3000, 700
 
 
@@ -81,6 +84,7 @@ def damage(killed: Killed, state_dir: Path, *faults: tuple[str, Callable[[Path],
         fault(state_dir / "main" / f"flow.db{suffix}")
 
 
+@pytest.mark.promise("edge.stored-damage")
 @pytest.mark.parametrize("order", ["oldest-first", "live-first"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
@@ -133,3 +137,18 @@ def test_a_store_without_its_mark_says_so(
     disk_flow(AckSource([]), sink).run()
     assert len(sink.texts) == killed.left
     assert "lost commits are not noticed" in caplog.text
+
+
+def test_people_see_what_was_lost(killed: Killed, state_dir: Path) -> None:
+    damage(killed, state_dir, ("", remove))
+    flow = disk_flow(AckSource([]), GatedSink(free=10**9))
+    flow.run()
+
+    dropped = flow.statistics.edges[0].dropped
+    facts = {"pid": 1, "cpu_s": 0.0, "resident_bytes": None, "memory_limit_bytes": None}
+    health = {"state": "healthy", "reason": ""}
+    statistics = flow.statistics.to_dict()
+    shown = render_flow({"flow": "main", **facts, "health": health, "statistics": statistics}, None)
+    (row,) = [line.split() for line in shown.splitlines() if line.startswith("in:output -> out")]
+    assert (row[3], row[-1]) == ("0", str(dropped))
+    assert f"{dropped} dropped" in summary_line(flow.statistics)

@@ -30,8 +30,6 @@ pub struct Edge {
     /// How its stream ended, once no more elements will be sent.
     pub closed: Option<Arc<End>>,
     pub accepts: Accepts,
-    /// 0 for no limit.
-    pub max_age_ns: u64,
 }
 
 /// The node at an end of an edge, or the caller. An `Option` would take twice the space.
@@ -123,9 +121,9 @@ impl Edges {
     #[cold]
     pub fn drop_stale(&mut self, node: &Node, now_ns: u64) -> usize {
         let mut count = 0;
-        for &edge in &node.spec.inputs {
-            let Edge { queue, max_age_ns, .. } = &mut self.list[usize::from(edge)];
-            let before_ns = if *max_age_ns > 0 { now_ns.saturating_sub(*max_age_ns) } else { 0 };
+        for (&edge, &max_age_ns) in node.spec.inputs.iter().zip(&node.spec.max_ages_ns) {
+            let queue = &mut self.list[usize::from(edge)].queue;
+            let before_ns = if max_age_ns > 0 { now_ns.saturating_sub(max_age_ns) } else { 0 };
             let gone: Vec<_> = std::iter::from_fn(|| queue.drop_older(before_ns)).collect();
             count += gone.len();
             gone.into_iter().for_each(|element| self.release(element));

@@ -214,7 +214,7 @@ impl Core {
         }
         let now_ns = self.now_ns;
         // What is handed over can no longer become too old.
-        let is_single = node.spec.retries > 0 || node.spec.drops_stale;
+        let is_single = node.spec.retries > 0 || node.spec.drops_stale();
         let is_behind = node.unfinished.has_answers();
         if let Some(retry) = &node.unfinished.retry {
             if retry.at_ns > now_ns || retry.element.is_none() {

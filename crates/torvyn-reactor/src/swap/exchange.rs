@@ -326,7 +326,7 @@ pub(crate) fn is_plain(node: &Node, tracks: bool) -> bool {
     let spec = &node.spec;
     !node.takes_batches
         && !spec.tells_input
-        && !spec.drops_stale
+        && !spec.drops_stale()
         && !tracks
         && !node.is_held
         && !node.unfinished.has_answers()

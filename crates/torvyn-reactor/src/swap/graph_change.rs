@@ -206,6 +206,5 @@ pub(crate) fn make_edge(spec: &EdgeSpec) -> Edge {
         input: spec.input,
         closed: None,
         accepts: Accepts::All,
-        max_age_ns: spec.max_age_ns,
     }
 }

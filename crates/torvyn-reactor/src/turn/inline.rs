@@ -55,7 +55,7 @@ impl Core {
                 break;
             }
             // The rest may become too old during the call: it is looked at again before the next one.
-            if !IS_PLAIN && done > 0 && node.spec.drops_stale {
+            if !IS_PLAIN && done > 0 && node.spec.drops_stale() {
                 break;
             }
             let Some(input) = self.edges.next_input(node) else { break };

@@ -163,7 +163,7 @@ impl Core {
         }
         self.edges.shared.set_running_node(Some(index));
         let mut moved = 0;
-        if node.spec.drops_stale {
+        if node.spec.drops_stale() {
             moved = self.edges.drop_stale(node, self.now_ns);
         }
         if node.unfinished.has_backlog() {

@@ -101,6 +101,8 @@ class CarrierThread:
         self._last_cut_s = dict.fromkeys(range(len(self._wired.segments)), -math.inf)
         for edge in self._edges:
             edge.attach(native, self._wired)
+        # A disk that fails is found again by the first round.
+        attempt_all([self._committer.begin])
         self._supply_readers()
         self._bell.ring()
         self._thread = threading.Thread(target=self._run, name="torvyn-carrier", daemon=True)

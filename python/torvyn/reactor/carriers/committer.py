@@ -96,6 +96,10 @@ class Committer:
         for edge in self._edges:
             edge.log.set_offset(offset_ns)
 
+    def begin(self) -> None:
+        """Expires what became too old while no process ran: nothing has been read yet."""
+        _report_lost(self._stored(partial(self._store.commit, Transaction())))
+
     def start_clock(self, edge: DiskEdge) -> None:
         """For an edge that joins the running flow."""
         edge.log.set_offset(self._offset_ns + self._stepped_ns)

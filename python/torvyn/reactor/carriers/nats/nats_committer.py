@@ -74,6 +74,9 @@ class NatsCommitter:
     def retry_in_s(self) -> float:
         return FULL_S if self._is_full else 1.0
 
+    def begin(self) -> None:
+        """The broker expires what is too old."""
+
     def set_clock(self, offset_ns: int) -> None:
         for log in [edge.log for edge in self._outputs] + [edge.log for edge in self._inputs]:
             log.set_offset(offset_ns)
