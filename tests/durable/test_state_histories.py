@@ -97,7 +97,7 @@ def test_a_change_of_what_is_gone_is_refused_and_changes_nothing(tmp_path: Path)
 def test_old_changes_are_deleted_bit_by_bit_and_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_MAX_DELETED", 8)
+    monkeypatch.setattr(checkpoints, "_DELETED", (4, 8))
     with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
         whole = Checkpoint.whole("s", "{}", {("a", "#0"): b"0"})
         store.commit(Transaction(checkpoint=whole))

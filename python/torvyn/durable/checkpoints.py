@@ -1,7 +1,8 @@
-"""The saved states of segments: a log of changes each, and a record with its ends under no name.
+"""The saved states of segments: a log of changes each, and a record with its ends.
 
-Earlier versions had one record per node and the shape under no name. They are read, and replaced
-by the first change.
+That record is written anew behind each change, in the same pages of the database. Earlier versions
+had one record per node and the shape under no name. They are read, and replaced by the first
+change.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.durable")
 
-_HEAD: Final = ""
-_MAX_DELETED: Final = 256
-"""Changes that are not needed any more, per commit."""
+_HEAD: Final = "~"
+"""Behind the numbers of all changes."""
+_SHAPE: Final = ""
+_DELETED: Final = (64, 256)
+"""Changes that are not needed any more are deleted from so many on, and at most so many per
+commit."""
 _PAGE_BYTES: Final = 1024 * 1024
 _QUICK_BYTES: Final = 64 * 1024
 
@@ -34,19 +38,18 @@ class StateGoneError(Exception):
 def save(connection: Database, checkpoint: Checkpoint) -> None:
     """Appends a change, or replaces the last one if it has its number."""
     segment, number, first = checkpoint.segment, checkpoint.number, checkpoint.first
+    oldest = first
     if checkpoint.is_whole:
         connection.execute("DELETE FROM checkpoints WHERE segment = ?", (segment,))
     elif (head := _head(connection, segment)) is None or not _continues(head, checkpoint):
         raise StateGoneError(segment)
     else:
-        _delete_before(connection, segment, first)
-    state = json.dumps([first, number, checkpoint.shape], separators=(",", ":")).encode()
+        oldest = _delete_before(connection, segment, head[0], first)
+    state = json.dumps([oldest, first, number, checkpoint.shape], separators=(",", ":")).encode()
     for node, value in ((_name(number), checkpoint.body), (_HEAD, state)):
-        record = (value, crc(segment, node, "", body=value), segment, node)
         connection.execute(
-            "INSERT INTO checkpoints(state, crc, segment, node) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET state = excluded.state, crc = excluded.crc",
-            record,
+            "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)",
+            (segment, node, value, crc(segment, node, "", body=value)),
             is_quick=len(value) < _QUICK_BYTES,
         )
 
@@ -59,18 +62,22 @@ def wal_bytes(checkpoint: Checkpoint | None) -> int:
 
 
 def _continues(head: list[Any], checkpoint: Checkpoint) -> bool:
-    first, last, _ = head
+    _, first, last, _ = head
     return bool(first <= checkpoint.first and checkpoint.number - 1 <= last <= checkpoint.number)
 
 
-def _delete_before(connection: Database, segment: str, first: int) -> None:
-    # What is left over is not read, and deleted by the next commits.
+def _delete_before(connection: Database, segment: str, oldest: int, first: int) -> int:
+    """Deletes some of the changes that are not needed; returns the oldest that is left."""
+    fewest, most = _DELETED
+    if first - oldest < fewest:
+        return oldest
+    end = min(first, oldest + most)
     connection.execute(
-        "DELETE FROM checkpoints WHERE rowid IN (SELECT rowid FROM checkpoints"
-        " WHERE segment = ? AND node > ? AND node < ? LIMIT ?)",
-        (segment, _HEAD, _name(first), _MAX_DELETED),
+        "DELETE FROM checkpoints WHERE segment = ? AND node >= ? AND node < ?",
+        (segment, _name(oldest), _name(end)),
         is_quick=True,
     )
+    return end
 
 
 def _name(number: int) -> str:
@@ -78,10 +85,11 @@ def _name(number: int) -> str:
 
 
 def _head(connection: Database, segment: str) -> list[Any] | None:
-    """The first change that is needed, the last one, and the shape."""
+    """The oldest change that is there, the first one that is needed, the last one, and the
+    shape."""
     query = "SELECT state, crc FROM checkpoints WHERE segment = ? AND node = ?"
     for state, stored in connection.execute(query, (segment, _HEAD)):
-        if state.startswith(b"[") and crc(segment, _HEAD, "", body=state) == stored:
+        if crc(segment, _HEAD, "", body=state) == stored:
             head: list[Any] = json.loads(state)
             return head
     return None
@@ -90,7 +98,7 @@ def _head(connection: Database, segment: str) -> list[Any] | None:
 def load(connection: Database, segment: str) -> SavedState | None:
     """The segment's state; None if there is none, or if it is damaged, which is logged."""
     if (head := _head(connection, segment)) is not None:
-        first, last, shape = head
+        _, first, last, shape = head
         changes = _changes(connection, segment, first, last)
         try:
             return replay(segment, shape, changes)
@@ -129,12 +137,12 @@ def _load_whole(connection: Database, segment: str) -> SavedState | None:
     nodes = ",".join(sorted(str(node) for node, _, _ in records))
     for node, state, stored in records:
         # The shape's CRC covers the names, so that a missing state is noticed.
-        names = nodes if node == _HEAD else ""
+        names = nodes if node == _SHAPE else ""
         if not isinstance(state, bytes) or crc(segment, node, names, body=state) != stored:
             _note_damage(segment)
             return None
     states = {node: state for node, state, _ in records}
-    shape = states.pop(_HEAD, None)
+    shape = states.pop(_SHAPE, None)
     if shape is None:
         return None
     chunks = {node: chunk_parts(state) for node, state in states.items()}
