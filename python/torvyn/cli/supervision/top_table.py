@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from torvyn.cli.summary import CONNECTION_HEADS, connection_row, duration, percentage, size, table
+from torvyn.cli.summary import (
+    CONNECTION_HEADS,
+    COUNT_HEADS,
+    connection_row,
+    duration,
+    percentage,
+    size,
+    table,
+)
 
 _HEADS: Final = (
     "node", "role", "in/s", "out/s", "errors", "waiting", "queued", "held", "memory", "CPU"
@@ -33,6 +41,13 @@ def render_flow(now: Document, before: Document | None) -> str:
     tables = [table(_HEADS, rows)]
     if connections:
         tables.append(table(CONNECTION_HEADS, connections))
+    if counts := [
+        (name, what, str(number))
+        for name, node in statistics["nodes"].items()
+        for what, number in node.get("counts", {}).items()
+        if number
+    ]:
+        tables.append(table(COUNT_HEADS, counts))
     if on_broker := [_broker_row(edge) for edge in statistics["edges"] if _is_on_broker(edge)]:
         tables.append(table(_BROKER_HEADS, on_broker))
     return "\n".join((_head(now, before, elapsed_s) + "\n", *tables))
