@@ -27,6 +27,9 @@ _SHAPE: Final = ""
 _DELETED: Final = (64, 256)
 """Changes that are not needed any more are deleted from so many on, and at most so many per
 commit."""
+_ROW_BYTES: Final = 256
+"""A row without its change: the page that it begins, and its part of the index."""
+_SPARE_ROWS: Final = 64
 _PAGE_BYTES: Final = 1024 * 1024
 _QUICK_BYTES: Final = 64 * 1024
 
@@ -38,14 +41,17 @@ class StateGoneError(Exception):
 def save(connection: Database, checkpoint: Checkpoint) -> None:
     """Appends a change, or replaces the last one if it has its number."""
     segment, number, first = checkpoint.segment, checkpoint.number, checkpoint.first
-    oldest = first
+    oldest, size = first, 0
     if checkpoint.is_whole:
         connection.execute("DELETE FROM checkpoints WHERE segment = ?", (segment,))
     elif (head := _head(connection, segment)) is None or not _continues(head, checkpoint):
         raise StateGoneError(segment)
     else:
-        oldest = _delete_before(connection, segment, head[0], first)
-    state = json.dumps([oldest, first, number, checkpoint.shape], separators=(",", ":")).encode()
+        size = head[4] - _size(connection, segment, number, number + 1)
+        oldest, freed = _delete_before(connection, segment, head[0], first)
+        size -= freed
+    record = [oldest, first, number, checkpoint.shape, size + len(checkpoint.body)]
+    state = json.dumps(record, separators=(",", ":")).encode()
     for node, value in ((_name(number), checkpoint.body), (_HEAD, state)):
         connection.execute(
             "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)",
@@ -62,22 +68,44 @@ def wal_bytes(checkpoint: Checkpoint | None) -> int:
 
 
 def _continues(head: list[Any], checkpoint: Checkpoint) -> bool:
-    _, first, last, _ = head
+    _, first, last, *_ = head
     return bool(first <= checkpoint.first and checkpoint.number - 1 <= last <= checkpoint.number)
 
 
-def _delete_before(connection: Database, segment: str, oldest: int, first: int) -> int:
-    """Deletes some of the changes that are not needed; returns the oldest that is left."""
+def _delete_before(connection: Database, segment: str, oldest: int, first: int) -> tuple[int, int]:
+    """Deletes some of the changes that are not needed; returns the oldest that is left, and the
+    bytes of those that are gone."""
     fewest, most = _DELETED
     if first - oldest < fewest:
-        return oldest
+        return oldest, 0
     end = min(first, oldest + most)
+    freed = _size(connection, segment, oldest, end)
     connection.execute(
         "DELETE FROM checkpoints WHERE segment = ? AND node >= ? AND node < ?",
         (segment, _name(oldest), _name(end)),
         is_quick=True,
     )
-    return end
+    return end, freed
+
+
+def _size(connection: Database, segment: str, start: int, end: int) -> int:
+    query = (
+        "SELECT total(length(state)) FROM checkpoints WHERE segment = ? AND node >= ? AND node < ?"
+    )
+    [(size,)] = connection.execute(query, (segment, _name(start), _name(end)), is_quick=True)
+    return int(size)
+
+
+def space(connection: Database, segment: str) -> int:
+    """What a segment's state occupies in the database, rounded up."""
+    rows: int
+    if (head := _head(connection, segment)) is not None:
+        oldest, _, number, _, size = head
+        rows = number - oldest + 2
+    else:
+        query = "SELECT total(length(state)), count(*) FROM checkpoints WHERE segment = ?"
+        [(size, rows)] = connection.execute(query, (segment,))
+    return int(size) * 5 // 4 + (rows + _SPARE_ROWS) * _ROW_BYTES
 
 
 def _name(number: int) -> str:
@@ -85,8 +113,8 @@ def _name(number: int) -> str:
 
 
 def _head(connection: Database, segment: str) -> list[Any] | None:
-    """The oldest change that is there, the first one that is needed, the last one, and the
-    shape."""
+    """The oldest change that is there, the first one that is needed, the last one, the shape, and
+    the bytes of all changes that are there."""
     query = "SELECT state, crc FROM checkpoints WHERE segment = ? AND node = ?"
     for state, stored in connection.execute(query, (segment, _HEAD)):
         if crc(segment, _HEAD, "", body=state) == stored:
@@ -98,7 +126,7 @@ def _head(connection: Database, segment: str) -> list[Any] | None:
 def load(connection: Database, segment: str) -> SavedState | None:
     """The segment's state; None if there is none, or if it is damaged, which is logged."""
     if (head := _head(connection, segment)) is not None:
-        _, first, last, shape = head
+        _, first, last, shape, _ = head
         changes = _changes(connection, segment, first, last)
         try:
             return replay(segment, shape, changes)

@@ -59,7 +59,7 @@ def memory_of_keys(
     it is kept, with a warning if so many keys can never fit."""
     if "max_keys" not in keys:
         return limit_bytes
-    max_keys = keys["max_keys"]
+    max_keys: int = keys["max_keys"]
     if is_default and record.max_memory_bytes is None:
         return max(limit_bytes, max_keys * RESERVED_BYTES)
     if max_keys * KEY_BYTES > limit_bytes:
