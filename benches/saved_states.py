@@ -112,15 +112,17 @@ def run_paced(carrier: str, keys: int, seconds: float, writer: int) -> None:
 def run_filled(carrier: str, keys: int, is_first: bool) -> None:
     """In a process of its own: fills the windows; or finds them and says how long that took."""
     began_s = time.monotonic()
-    saves = 0
+    is_filled, saves = False, 0
 
     def note(elapsed_s: float | None) -> None:
-        nonlocal saves
-        saves += elapsed_s is None
+        nonlocal is_filled, saves
+        is_filled |= elapsed_s is not None
+        saves += is_filled and elapsed_s is None
         if elapsed_s is not None and not is_first:
             used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(json.dumps([time.monotonic() - began_s, used]), flush=True)
-        if elapsed_s is not None and (not is_first or elapsed_s > 5):
+        # The state before the last one that was taken is stored.
+        if is_filled and (not is_first or saves == 3):
             os.kill(os.getpid(), signal.SIGKILL)
 
     make_flow(Sensors(keys, False, note), carrier).run()
