@@ -44,6 +44,8 @@ def save(connection: Database, checkpoint: Checkpoint) -> None:
     oldest, size = first, 0
     if checkpoint.is_whole:
         connection.execute("DELETE FROM checkpoints WHERE segment = ?", (segment,))
+        # An earlier version says that the checkpoint is damaged, instead of finding none.
+        connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?)", (segment, _SHAPE, b"", 0))
     elif (head := _head(connection, segment)) is None or not _continues(head, checkpoint):
         raise StateGoneError(segment)
     else:
