@@ -1,6 +1,6 @@
 """What does a flow with the states of many keys write per second, and how long does a restart take?
 
-    python -m benches.saved_states [--seconds S] [--folder F] [--json]
+    python -m benches.saved_states [--seconds S] [--restored KEYS...] [--folder F] [--json]
 
 Windows of many sensors behind a source of 40 readings per second, and an edge that keeps every
 reading until it is durable, so that a checkpoint follows every 50 ms.
@@ -174,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.saved_states")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--folder", type=Path, default=None, help="a folder on the disk to measure")
+    parser.add_argument("--restored", type=int, nargs="*", default=RESTORED)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--measure", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -210,7 +211,7 @@ def _restored(report: Report, options: argparse.Namespace) -> Table:
     table = Table(("carrier", "keys", "seconds until the first reading", "MiB of the process"))
     table.title = "A restart after kill -9"
     for carrier in CARRIERS:
-        for keys in RESTORED:
+        for keys in options.restored:
             say(f"a restart with {keys:,} keys over {carrier}")
             took_s, mib = in_folder("restore", carrier, keys, options)
             table.rows.append((carrier, f"{keys:,}", f"{took_s:.2f}", f"{mib:,.0f}"))
