@@ -271,6 +271,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.bad-key": "A component cannot have a `key`.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
+    "link.keys-exceed-memory": "Warning: a node may have more keys than its memory is enough for.",
     "link.lock-mismatch": "A component differs from torvyn.lock.",
     "link.lock-outdated": "Warning: a component has changed since torvyn.lock was written.",
     "link.memory-limit": "Warning: a flow may use more memory than the control group of its "

@@ -89,6 +89,14 @@ def uncounted_memory(folder: Path) -> object:
     raise LinkError.of(plan.warnings)
 
 
+def keys_exceed_memory(folder: Path) -> object:
+    """Raises the warning about keys that do not fit into the memory of their node."""
+    window = '"window"\nkey = "k"\nmax_keys = 5000\nmax_memory = "1MiB"\nconfig = { size = 10 }'
+    plan = chain(SOURCE, window, SINK)(folder)
+    assert isinstance(plan, link.Plan)
+    raise LinkError.of(plan.warnings)
+
+
 def over_limit(folder: Path) -> object:
     """Raises the warning about a flow in a control group of 1 MiB."""
     plan = chain(SOURCE, SINK)(folder)
@@ -238,6 +246,7 @@ CASES: dict[str, Callable[[Path], object]] = {
         SOURCE, FILTER + '\ninterface = "torvyn:streaming/processor"', SINK
     ),
     "link.interface-unknown": unknown_interface,
+    "link.keys-exceed-memory": keys_exceed_memory,
     "link.lock-mismatch": check_lock(is_locked=True),
     "link.lock-outdated": check_lock(is_locked=False),
     "link.memory-limit": over_limit,

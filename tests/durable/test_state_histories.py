@@ -8,52 +8,22 @@ from pathlib import Path
 
 import pytest
 from scale import sample
+from state_stores import LOGS, OnDisk
 
-from state_histories import SEGMENT, Fate, StateHistory
+from state_histories import StateHistory
 from torvyn.durable import (
     Append,
     Checkpoint,
     DurableStore,
-    LogOptions,
-    SavedState,
     StateGoneError,
-    StoreUnavailable,
     Transaction,
     checkpoints,
 )
 from torvyn.durable.disk.database import crc
 from torvyn.durable.state_log import encode_change, join_chunks
 
-LOGS = {"log": LogOptions(8 << 20)}
 
-
-class OnDisk:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.store = DurableStore.open(path, LOGS)
-
-    def commit(self, checkpoint: Checkpoint, cut: int, fate: Fate) -> None:
-        if fate != "lost":
-            number = Append("log", self.store.next_sequence("log"), 1, str(cut).encode(), 0)
-            saved = checkpoint if checkpoint.is_new else None
-            self.store.commit(Transaction([number], checkpoint=saved))
-        if fate != "stored":
-            raise StoreUnavailable("io", "the disk fails")
-
-    def kill(self) -> tuple[SavedState | None, int]:
-        # What a kill leaves: the files as they are, and no lock.
-        self.store._file.connection.execute("BEGIN IMMEDIATE")
-        self.store._file.close()
-        self.store._owner.release()
-        self.store = DurableStore.open(self.path, LOGS)
-        rows = self.store.read("log", -1, 1 << 20)
-        return self.store.checkpoint(SEGMENT), int(rows[-1].body) if rows else 0
-
-    def stored_bytes(self) -> int:
-        query = "SELECT total(length(state)) FROM checkpoints"
-        return int(self.store._file.connection.execute(query)[0][0])
-
-
+@pytest.mark.promise("edge.saved-states")
 @pytest.mark.parametrize("seed", range(sample(20, full=400)))
 def test_a_kill_restores_the_last_cut_that_was_stored(tmp_path: Path, seed: int) -> None:
     store = OnDisk(tmp_path / "flow.db")
@@ -97,7 +67,7 @@ def test_a_change_of_what_is_gone_is_refused_and_changes_nothing(tmp_path: Path)
 def test_old_changes_are_deleted_bit_by_bit_and_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_MAX_DELETED", 8)
+    monkeypatch.setattr(checkpoints, "_DELETED", (4, 8))
     with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
         whole = Checkpoint.whole("s", "{}", {("a", "#0"): b"0"})
         store.commit(Transaction(checkpoint=whole))
@@ -115,4 +85,4 @@ def test_old_changes_are_deleted_bit_by_bit_and_not_read(
             assert saved is not None
             assert (saved.first, saved.number, saved.parts) == (32, 32, {("a", "#0"): b"31"})
         assert counts[0] > counts[1] > 2
-        assert counts[-1] == 2
+        assert counts[-1] == 3

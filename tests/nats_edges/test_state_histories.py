@@ -49,6 +49,7 @@ class OnBroker:
         return sum(len(self.broker.call(self.entries.get(name)).value) for name in entries)
 
 
+@pytest.mark.promise("edge.saved-states")
 @pytest.mark.parametrize("payload", [4_000, 1 << 20])
 def test_a_kill_restores_the_last_cut_that_was_stored(server: NatsServer, payload: int) -> None:
     for seed in range(sample(5, full=100)):

@@ -206,7 +206,7 @@ def test_restored_keys_are_evicted_in_the_order_of_their_last_use():
     states = keyed.changed_states(is_all=True)
     again = KeyedComponents(Counter, "sensor", 3, 2**20)
     again.init("", None)
-    again.restore_states((key, states[key]) for key in ("c", "b", "a"))
+    again.restore_states([(key, states[key]) for key in ("c", "b", "a")])
     assert again.changed_states(is_all=False) == {}
     again.call(torvyn.Element(reading("d")))
     assert again.changed_states(is_all=False)["b"] is None

@@ -17,6 +17,7 @@ QUESTIONS = (
     "serving",
     "fairness",
     "durable_store",
+    "saved_states",
     "edge_gateway",
     "refused_elements",
     "clock_jumps",

@@ -19,6 +19,7 @@ _ALWAYS = ("received", "passed", "filtered", "emitted", "errors")
 _EDGE_HEADS = (
     "edge", "entered", "taken", "dropped", "unread", "peak", "peak bytes", "pressured"
 )  # fmt: skip
+COUNT_HEADS = ("counted by", "what", "count")
 CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
 _GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement", "memory")
 _BUDGET_HEADS = ("budget", "CPU time", "CPU share", "peak bytes", "max memory", "used")
@@ -142,7 +143,7 @@ def _count_table(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
     """The table of what components count themselves, if there is anything."""
     rows = [(node.name, name, str(n)) for node in nodes for name, n in node.counts.items() if n]
     if rows:
-        yield table(("counted by", "what", "count"), rows)
+        yield table(COUNT_HEADS, rows)
 
 
 def _node_table(nodes: Collection[NodeStatistics]) -> str:

@@ -29,6 +29,8 @@ class Admission:
     def __init__(self, file: StoreFile, clock: AgeClock) -> None:
         self._file, self._clock = file, clock
         self._next_expiry_ns = 0
+        self._segments: set[str] | None = None
+        """Those that have a state; None until somebody asks."""
 
     def wal_bytes(self, states: catalog.States, transaction: Transaction) -> int:
         """What a transaction adds to the WAL, about. Raises if it can never fit."""
@@ -58,6 +60,8 @@ class Admission:
             lost += self._append(connection, states[new.log], new)
         if transaction.checkpoint is not None:
             checkpoints.save(connection, transaction.checkpoint)
+            if self._segments is not None:
+                self._segments.add(transaction.checkpoint.segment)
         return lost
 
     def _append(self, connection: Database, state: LogState, new: Append) -> list[LostRange]:
@@ -81,8 +85,21 @@ class Admission:
         return lost
 
     def fits(self, state: LogState, cost: int) -> bool:
-        is_within = state.cost + cost <= state.limit_bytes
-        return is_within and self._file.used_bytes() + cost <= self._file.budget.database_bytes
+        """The states of components have no limit, and take no room from the elements."""
+        if state.cost + cost > state.limit_bytes:
+            return False
+        excess = self._file.used_bytes() + cost - self._file.budget.database_bytes
+        return excess <= 0 or excess <= self._state_bytes()
+
+    def forget_segments(self) -> None:
+        """Others have states now."""
+        self._segments = None
+
+    def _state_bytes(self) -> int:
+        connection = self._file.connection
+        if self._segments is None:
+            self._segments = set(checkpoints.segments(connection))
+        return sum(checkpoints.space(connection, each) for each in self._segments)
 
     def _expire(self, connection: Database, states: catalog.States) -> list[LostRange]:
         """Drops rows that are too old; looks once per second."""

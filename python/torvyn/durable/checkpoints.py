@@ -1,7 +1,8 @@
-"""The saved states of segments: a log of changes each, and a record with its ends under no name.
+"""The saved states of segments: a log of changes each, and a record with its ends.
 
-Earlier versions had one record per node and the shape under no name. They are read, and replaced
-by the first change.
+That record is written anew behind each change, in the same pages of the database. Earlier versions
+had one record per node and the shape under no name. They are read, and replaced by the first
+change.
 """
 
 from __future__ import annotations
@@ -20,9 +21,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.durable")
 
-_HEAD: Final = ""
-_MAX_DELETED: Final = 256
-"""Changes that are not needed any more, per commit."""
+_HEAD: Final = "~"
+"""Behind the numbers of all changes."""
+_SHAPE: Final = ""
+_DELETED: Final = (64, 256)
+"""Changes that are not needed any more are deleted from so many on, and at most so many per
+commit."""
+_ROW_BYTES: Final = 256
+"""A row without its change: the page that it begins, and its part of the index."""
+_SPARE_ROWS: Final = 64
 _PAGE_BYTES: Final = 1024 * 1024
 _QUICK_BYTES: Final = 64 * 1024
 
@@ -34,19 +41,23 @@ class StateGoneError(Exception):
 def save(connection: Database, checkpoint: Checkpoint) -> None:
     """Appends a change, or replaces the last one if it has its number."""
     segment, number, first = checkpoint.segment, checkpoint.number, checkpoint.first
+    oldest, size = first, 0
     if checkpoint.is_whole:
         connection.execute("DELETE FROM checkpoints WHERE segment = ?", (segment,))
+        # An earlier version says that the checkpoint is damaged, instead of finding none.
+        connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?)", (segment, _SHAPE, b"", 0))
     elif (head := _head(connection, segment)) is None or not _continues(head, checkpoint):
         raise StateGoneError(segment)
     else:
-        _delete_before(connection, segment, first)
-    state = json.dumps([first, number, checkpoint.shape], separators=(",", ":")).encode()
+        size = head[4] - _size(connection, segment, number, number + 1)
+        oldest, freed = _delete_before(connection, segment, head[0], first)
+        size -= freed
+    record = [oldest, first, number, checkpoint.shape, size + len(checkpoint.body)]
+    state = json.dumps(record, separators=(",", ":")).encode()
     for node, value in ((_name(number), checkpoint.body), (_HEAD, state)):
-        record = (value, crc(segment, node, "", body=value), segment, node)
         connection.execute(
-            "INSERT INTO checkpoints(state, crc, segment, node) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET state = excluded.state, crc = excluded.crc",
-            record,
+            "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)",
+            (segment, node, value, crc(segment, node, "", body=value)),
             is_quick=len(value) < _QUICK_BYTES,
         )
 
@@ -59,18 +70,44 @@ def wal_bytes(checkpoint: Checkpoint | None) -> int:
 
 
 def _continues(head: list[Any], checkpoint: Checkpoint) -> bool:
-    first, last, _ = head
+    _, first, last, *_ = head
     return bool(first <= checkpoint.first and checkpoint.number - 1 <= last <= checkpoint.number)
 
 
-def _delete_before(connection: Database, segment: str, first: int) -> None:
-    # What is left over is not read, and deleted by the next commits.
+def _delete_before(connection: Database, segment: str, oldest: int, first: int) -> tuple[int, int]:
+    """Deletes some of the changes that are not needed; returns the oldest that is left, and the
+    bytes of those that are gone."""
+    fewest, most = _DELETED
+    if first - oldest < fewest:
+        return oldest, 0
+    end = min(first, oldest + most)
+    freed = _size(connection, segment, oldest, end)
     connection.execute(
-        "DELETE FROM checkpoints WHERE rowid IN (SELECT rowid FROM checkpoints"
-        " WHERE segment = ? AND node > ? AND node < ? LIMIT ?)",
-        (segment, _HEAD, _name(first), _MAX_DELETED),
+        "DELETE FROM checkpoints WHERE segment = ? AND node >= ? AND node < ?",
+        (segment, _name(oldest), _name(end)),
         is_quick=True,
     )
+    return end, freed
+
+
+def _size(connection: Database, segment: str, start: int, end: int) -> int:
+    query = (
+        "SELECT total(length(state)) FROM checkpoints WHERE segment = ? AND node >= ? AND node < ?"
+    )
+    [(size,)] = connection.execute(query, (segment, _name(start), _name(end)), is_quick=True)
+    return int(size)
+
+
+def space(connection: Database, segment: str) -> int:
+    """What a segment's state occupies in the database, rounded up."""
+    rows: int
+    if (head := _head(connection, segment)) is not None:
+        oldest, _, number, _, size = head
+        rows = number - oldest + 2
+    else:
+        query = "SELECT total(length(state)), count(*) FROM checkpoints WHERE segment = ?"
+        [(size, rows)] = connection.execute(query, (segment,))
+    return int(size) * 5 // 4 + (rows + _SPARE_ROWS) * _ROW_BYTES
 
 
 def _name(number: int) -> str:
@@ -78,10 +115,11 @@ def _name(number: int) -> str:
 
 
 def _head(connection: Database, segment: str) -> list[Any] | None:
-    """The first change that is needed, the last one, and the shape."""
+    """The oldest change that is there, the first one that is needed, the last one, the shape, and
+    the bytes of all changes that are there."""
     query = "SELECT state, crc FROM checkpoints WHERE segment = ? AND node = ?"
     for state, stored in connection.execute(query, (segment, _HEAD)):
-        if state.startswith(b"[") and crc(segment, _HEAD, "", body=state) == stored:
+        if crc(segment, _HEAD, "", body=state) == stored:
             head: list[Any] = json.loads(state)
             return head
     return None
@@ -90,7 +128,7 @@ def _head(connection: Database, segment: str) -> list[Any] | None:
 def load(connection: Database, segment: str) -> SavedState | None:
     """The segment's state; None if there is none, or if it is damaged, which is logged."""
     if (head := _head(connection, segment)) is not None:
-        first, last, shape = head
+        _, first, last, shape, _ = head
         changes = _changes(connection, segment, first, last)
         try:
             return replay(segment, shape, changes)
@@ -129,12 +167,12 @@ def _load_whole(connection: Database, segment: str) -> SavedState | None:
     nodes = ",".join(sorted(str(node) for node, _, _ in records))
     for node, state, stored in records:
         # The shape's CRC covers the names, so that a missing state is noticed.
-        names = nodes if node == _HEAD else ""
+        names = nodes if node == _SHAPE else ""
         if not isinstance(state, bytes) or crc(segment, node, names, body=state) != stored:
             _note_damage(segment)
             return None
     states = {node: state for node, state, _ in records}
-    shape = states.pop(_HEAD, None)
+    shape = states.pop(_SHAPE, None)
     if shape is None:
         return None
     chunks = {node: chunk_parts(state) for node, state in states.items()}

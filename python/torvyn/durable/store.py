@@ -248,6 +248,7 @@ class DurableStore:
 
         with self._lock:
             self._session.attempt(replace)
+            self._admission.forget_segments()
 
     def add_logs(self, logs: Mapping[str, LogOptions]) -> None:
         """Adds logs to the open store. Those that it has keep their contents and limits."""

@@ -34,6 +34,8 @@ class Defaults:
     """The `max_memory`, `call_timeout` and `init_timeout` of nodes."""
     _has_init_timeout: bool
     """Whether somebody set `init_timeout`; if not, guests and engines have their own."""
+    is_memory_default: bool = True
+    """Whether nobody set `max_memory_per_component`."""
 
     def limits(self, ref: ComponentRef) -> Mapping[str, Any]:
         """The limits of a node with this component, by the keys of its table."""
@@ -67,7 +69,8 @@ def _read(settings: Settings) -> Defaults:
     values = {key.attribute: settings[f"runtime.{key.name}"] for key in RUNTIME.keys}
     runtime = RuntimePlan(**{name: values[name] for name in _RUNTIME_FIELDS})
     has_init_timeout = settings.values["runtime.init_timeout"].origin != "default"
-    return Defaults(settings, runtime, limits, has_init_timeout)
+    is_memory_default = settings.values["runtime.max_memory_per_component"].origin == "default"
+    return Defaults(settings, runtime, limits, has_init_timeout, is_memory_default)
 
 
 def audit_file(settings: Settings, folder: Path) -> str:

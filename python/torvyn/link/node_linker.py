@@ -23,7 +23,7 @@ from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checks.config_kind import check_config_kind
 from torvyn.link.checks.grants import resolve_grants
-from torvyn.link.checks.keys import key_options
+from torvyn.link.checks.keys import key_options, memory_of_keys
 from torvyn.link.checks.places import parse_place
 from torvyn.link.checks.signatures import ARGUMENTS, check_signatures
 from torvyn.link.component_loader import Library, LoadedComponent
@@ -99,6 +99,16 @@ class NodeLinker:
         self._check_interface(record, component, role, path, problems)
         ports = self._ports(record, component, role, config, problems)
         unit = value_of(NODE, "unit", record, path, problems)
+        limits = self._limits(record, loaded, path, problems)
+        keys = key_options(record, component, role, path, problems)
+        limits["max_memory_bytes"] = memory_of_keys(
+            record,
+            limits["max_memory_bytes"],
+            keys,
+            path,
+            problems,
+            is_default=self._defaults.is_memory_default,
+        )
         return NodePlan(
             name=record.name,
             role=role,
@@ -114,8 +124,8 @@ class NodeLinker:
             location=record.location,
             cpu_share=value_of(NODE, "cpu_share", record, path, problems),
             place=parse_place(record, path, problems),
-            **self._limits(record, loaded, path, problems),
-            **key_options(record, component, role, path, problems),
+            **limits,
+            **keys,
             **self._guest_options(record, loaded, path, problems),
         )
 

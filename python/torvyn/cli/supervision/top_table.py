@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from torvyn.cli.summary import CONNECTION_HEADS, connection_row, duration, percentage, size, table
+from torvyn.cli.summary import (
+    CONNECTION_HEADS,
+    COUNT_HEADS,
+    connection_row,
+    duration,
+    percentage,
+    size,
+    table,
+)
 
 _HEADS: Final = (
     "node", "role", "in/s", "out/s", "errors", "waiting", "queued", "held", "memory", "CPU"
@@ -39,6 +47,13 @@ def render_flow(now: Document, before: Document | None) -> str:
     tables = [table(heads, rows)]
     if connections:
         tables.append(table(CONNECTION_HEADS, connections))
+    if counts := [
+        (name, what, str(number))
+        for name, node in statistics["nodes"].items()
+        for what, number in node.get("counts", {}).items()
+        if number
+    ]:
+        tables.append(table(COUNT_HEADS, counts))
     edges = [edge for edge in statistics["edges"] if edge["stored"]]
     if on_disk := [_disk_row(edge) for edge in edges if edge["carrier"] == "disk"]:
         tables.append(table(_DISK_HEADS, on_disk))

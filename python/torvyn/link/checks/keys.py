@@ -1,9 +1,11 @@
-"""`key` on a node: which components can have one instance per key."""
+"""`key` on a node: which components can have one instance per key, and the memory for its keys."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
+from torvyn.components.keys.keyed_components import KEY_BYTES
 from torvyn.contract import Component
 from torvyn.contract.batch_methods import has_single_method
 from torvyn.contract.inspection import class_name
@@ -13,6 +15,10 @@ from torvyn.link.option_values import place_of, value_of
 from torvyn.manifest.problems import Problems
 from torvyn.manifest.records import NodeRecord
 from torvyn.manifest.schema.tables import NODE
+from torvyn.manifest.units import render_size
+
+RESERVED_BYTES: Final = 2 * KEY_BYTES
+"""What a key may use on average: what it counts for itself, and as much for its component."""
 
 
 def key_options(
@@ -38,6 +44,38 @@ def key_options(
     elif wrong is not None:
         problems.add("link.bad-key", f"node `{record.name}`: {wrong[0]}", place, wrong[1])
     return {"key": key, **({} if max_keys is None else {"max_keys": max_keys})}
+
+
+def memory_of_keys(
+    record: NodeRecord,
+    limit_bytes: int,
+    keys: Mapping[str, Any],
+    path: str,
+    problems: Problems,
+    *,
+    is_default: bool,
+) -> int:
+    """The memory that the node may use: enough for its `max_keys`, unless somebody has set it. Then
+    it is kept, with a warning if so many keys can never fit."""
+    if "max_keys" not in keys:
+        return limit_bytes
+    max_keys: int = keys["max_keys"]
+    if is_default and record.max_memory_bytes is None:
+        return max(limit_bytes, max_keys * RESERVED_BYTES)
+    if max_keys * KEY_BYTES > limit_bytes:
+        setting = "`max_memory_per_component` of `[runtime]`"
+        if record.max_memory_bytes is not None:
+            setting = "its `max_memory`"
+        message = (
+            f"node `{record.name}` may have {max_keys} keys, but {setting} of "
+            f"{render_size(limit_bytes)} is enough for at most {limit_bytes // KEY_BYTES}: beyond "
+            "it, keys are flushed and forgotten"
+        )
+        needed = render_size(max_keys * RESERVED_BYTES)
+        hint = f'set `max_memory = "{needed}"` on the node, or a smaller `max_keys`'
+        place = place_of(record, "max_keys", f"{path}.max_keys")
+        problems.warn("link.keys-exceed-memory", message, place, hint)
+    return limit_bytes
 
 
 def _wrong_key(component: type[Component] | Component, role: str) -> tuple[str, str] | None:

@@ -225,7 +225,8 @@ NODE: Final = Table(
             "max_keys",
             "integer",
             "Keys that have a component. Beyond it, or beyond `max_memory`, the key that was used "
-            "least recently is flushed and forgotten.",
+            "least recently is flushed and forgotten. Where only `max_keys` is set, the node may "
+            "use 2 KiB per key.",
             default=10_000,
             minimum=1,
             maximum=2**24,

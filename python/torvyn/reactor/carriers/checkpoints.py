@@ -220,7 +220,7 @@ def _restore(runner: Runner, parts: Mapping[str, bytes]) -> object:
         component.restore(decode(join_chunks(parts)))
         return _PLAIN
     keys = ((key_of(part), value) for part, value in parts.items())
-    component.restore_states((key, value) for key, value in keys if key is not None)
+    component.restore_states([(key, value) for key, value in keys if key is not None])
     return component
 
 

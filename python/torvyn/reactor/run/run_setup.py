@@ -112,7 +112,7 @@ def _keyed(node: NodePlan) -> Component:
 
     ref = node.component
     make = partial(instantiate, ref) if ref.instance is None else partial(_copy, ref.instance)
-    keyed = KeyedComponents(make, node.key, node.max_keys, node.max_memory_bytes)
+    keyed = KeyedComponents(make, node.key, node.max_keys, node.max_memory_bytes, node.name)
     model = keyed.model
     has_state = has_attribute(model, "snapshot") and has_attribute(model, "restore")
     kind = KeyedAggregator if node.role == "aggregator" else KeyedProcessor

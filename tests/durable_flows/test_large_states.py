@@ -1,0 +1,69 @@
+"""States that are larger than the edges of their flow."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from durable_parts import check_account
+
+import torvyn
+
+
+class Slow(torvyn.Source):
+    """Waits for a checkpoint, more or less, behind each element."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.next, self.count, self.has_waited = 0, count, False
+
+    def pull(self) -> object:
+        self.has_waited = not self.has_waited
+        if self.has_waited:
+            return torvyn.PENDING.after(0.01)
+        if self.next == self.count:
+            return None
+        self.next += 1
+        return str(self.next - 1)
+
+    def snapshot(self) -> int:
+        return self.next
+
+    def restore(self, state: int) -> None:
+        self.next = state
+
+
+class Growing(torvyn.Processor):
+    """Passes elements on; its state grows with each of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = bytearray()
+
+    def process(self, element: torvyn.Element) -> str:
+        self.kept += os.urandom(100_000)
+        return element.text
+
+    def snapshot(self) -> bytes:
+        return bytes(self.kept)
+
+    def restore(self, state: bytes) -> None:
+        self.kept = bytearray(state)
+
+
+@pytest.mark.parametrize("backpressure", ["block", "drop-oldest", "drop-newest"])
+def test_a_state_takes_no_room_from_the_edges(backpressure: str) -> None:
+    """`max_bytes` is for the elements that wait."""
+    taken: list[str] = []
+    flow = torvyn.Flow(checkpoint_s=0.01).add("in", Slow(40)).add("state", Growing())
+    flow.add("out", torvyn.sink(lambda element: taken.append(element.text)))
+    options = {"max_bytes": 1 << 20, "backpressure": backpressure}
+    flow.connect("in", "state").connect("state", "out", carrier="disk", **options)  # type: ignore[arg-type]
+    running = flow.start()
+    is_over = running.wait(20)
+    if not is_over:
+        running.cancel()
+        running.wait()
+    assert is_over
+    check_account(running)
+    assert taken == [str(number) for number in range(40)]
