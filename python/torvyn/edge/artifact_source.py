@@ -16,7 +16,7 @@ from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.generations.records import Facts
 from torvyn.errors import Diagnostic
 
-_VERSION: Final = "org.opencontainers.image.version"
+VERSION: Final = "org.opencontainers.image.version"
 
 
 def add_artifact(
@@ -51,7 +51,7 @@ def add_from_layout(
     if manifest.artifact_type != PROJECT:
         raise not_a_project(descriptor.digest, manifest.artifact_type or "")
     title = " ".join(
-        text for key in (TITLE, _VERSION) if (text := manifest.annotations.get(key, ""))
+        text for key in (TITLE, VERSION) if (text := manifest.annotations.get(key, ""))
     )
     fill = partial(unpack, layout, descriptor)
     facts = Facts(version=version, channel=channel, title=title, is_trusted=is_trusted)
