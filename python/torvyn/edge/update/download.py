@@ -60,11 +60,12 @@ def total_bytes(data: bytes) -> int:
 
 def _blobs(data: bytes, entry: ArtifactEntry) -> tuple[Descriptor, ...]:
     """What to fetch: not more than the channel says."""
-    size = total_bytes(data)
+    blobs = ImageManifest.parse(data).blobs
+    size = len(data) + sum(blob.size for blob in blobs)
     if size > entry.size:
         problem = f"the artifact `{entry.name}` has {size} bytes; its channel says {entry.size}"
         raise too_large(problem)
-    return ImageManifest.parse(data).blobs
+    return blobs
 
 
 def _is_here(layout: Layout, blob: Descriptor) -> bool:
