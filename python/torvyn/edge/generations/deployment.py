@@ -32,6 +32,8 @@ from torvyn.errors import TorvynError
 logger = logging.getLogger("torvyn.edge")
 
 _DAMAGED: Final = ".damaged"
+_UNREADABLE: Final = (OSError, KeyError, TypeError, ValueError, OverflowError)
+"""What reading a file raises that is not what was written."""
 _LOCK_WAIT_S: Final = 30.0
 _UPDATE_WAIT_S: Final = 600.0
 """How long an update waits for another one, which may fetch a large artifact."""
@@ -77,12 +79,12 @@ class Deployment:
             if not self.records() and not self._state_copy.exists():
                 return DeploymentState()
             reason = "it is missing"
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             reason = str(error) or type(error).__name__
         message = damaged(self._state_file, reason).message
         try:
             state = DeploymentState.from_dict(_read_json(self._state_copy))
-        except (OSError, KeyError, TypeError, ValueError):
+        except _UNREADABLE:
             logger.error("%s; using the links instead", message)
             return self._recovered()
         logger.error("%s; using its copy instead", message)
@@ -93,7 +95,7 @@ class Deployment:
         found = {}
         with contextlib.suppress(FileNotFoundError):
             for folder in self._generations.iterdir():
-                with contextlib.suppress(OSError, KeyError, TypeError, ValueError):
+                with contextlib.suppress(*_UNREADABLE):
                     record = GenerationRecord.from_dict(_read_json(folder / "generation.json"))
                     if folder.name == str(record.number) and manifest_of(folder).is_file():
                         found[record.number] = record
@@ -286,7 +288,10 @@ def _added(state: DeploymentState, record: GenerationRecord) -> DeploymentState:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    value = json.loads(path.read_bytes())
+    try:
+        value = json.loads(path.read_bytes())
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     return value
