@@ -19,6 +19,7 @@ QUESTIONS = (
     "durable_store",
     "edge_gateway",
     "clock_jumps",
+    "hostile_input",
     "deployments",
     "swaps",
     "cluster",
