@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,13 +158,14 @@ class Deployment:
     def roll_back(self) -> DeploymentState:
         return self.change(lambda state, records: state.roll_back())
 
-    def start(self) -> GenerationRecord:
-        """The generation to run now. Counts the start; a disk that cannot be written to does not
-        prevent it."""
+    def start(self, without: Collection[int] = ()) -> GenerationRecord:
+        """The generation to run now; none of those that are damaged. Counts the start; a disk that
+        cannot be written to does not prevent it."""
+        records = {n: record for n, record in self.records().items() if n not in without}
         before = self.state()
-        chosen = before.start(self.records())
+        chosen = before.start(records)
         try:
-            chosen = self.change(lambda state, records: state.start(records))
+            chosen = self.change(lambda state, _: state.start(records))
         except TorvynError as error:
             if error.code not in ("edge.disk-failed", "edge.in-use"):
                 raise
@@ -183,9 +184,11 @@ class Deployment:
         """Puts a damaged generation where nothing runs it, and the fallback in its place. It is
         kept until the next one is damaged, or `collect`, so that somebody can look at it."""
         with self._locked():
+            state = self._apply(lambda state, records: state.with_existing({*records} - {number}))
             self._remove_damaged()
-            self._disk.move(self.path(number), self.path(number).with_suffix(_DAMAGED))
-            return self._apply(lambda state, records: state.with_existing(records))
+            if self.path(number).exists():
+                self._disk.move(self.path(number), self.path(number).with_suffix(_DAMAGED))
+        return state
 
     def damaged(self) -> list[int]:
         """The generations that were set aside."""
