@@ -57,16 +57,23 @@ CATALOGUE: Final[dict[str, str]] = {
     "durable.unsafe-aggregator": "A crash would lose what an aggregator has collected.",
     # edge: deployments and their updates
     "edge.bad-name": "A text is not the name of a deployment.",
+    "edge.channel-artifact-dropped": "A version of a channel lacks an artifact of the one before.",
     "edge.channel-artifact-unknown": "A channel has no artifact of this name, or several and none "
     "was named.",
+    "edge.channel-bar-falls": "A version of a channel allows versions that were barred before.",
     "edge.channel-expired": "A document of a channel has expired. What runs goes on.",
     "edge.channel-forked": "A channel has two documents of the same version.",
     "edge.channel-invalid": "The document of a channel is malformed.",
     "edge.channel-keys-differ": "`--key` names other keys than a known channel is trusted with.",
+    "edge.channel-keys-same": "A change of keys names the keys that there are.",
+    "edge.channel-new-signers": "A version of a channel is signed by keys that its devices do not "
+    "trust. A warning.",
     "edge.channel-other": "A document belongs to another channel.",
+    "edge.channel-project-falls": "A version of a channel has an older project. A warning.",
     "edge.channel-rolled-back": "A document is older than one that was accepted before.",
     "edge.channel-skipped": "The version of a document is too far ahead of the last one.",
     "edge.channel-untrusted": "Too few of the trusted keys have signed a document.",
+    "edge.channel-version-falls": "A version of a channel is not higher than the one before.",
     "edge.check-failed": "An artifact of a channel cannot run on this machine.",
     "edge.damaged": "A file of a deployment cannot be read as what it should be.",
     "edge.deployment-unknown": "There is no deployment of this name.",

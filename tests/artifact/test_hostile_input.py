@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import os
 import random
 import string
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,20 +22,34 @@ from scale import sample
 from wheel_files import make_wheel
 
 from torvyn.artifact.json_form import canonical
+from torvyn.artifact.lock import Lock, LockedArtifact, LockedComponent, LockedFile
 from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageIndex, ImageManifest
+from torvyn.artifact.reference import Reference
+from torvyn.artifact.registry.cache import Cache
 from torvyn.artifact.registry.http.addresses import checked_address
+from torvyn.artifact.registry.http.authorization import _token_in
 from torvyn.artifact.registry.http.challenge import Challenge
+from torvyn.artifact.registry.http.credentials import find_login
+from torvyn.artifact.registry.http.responses import failure
 from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.keys import SigningKey
-from torvyn.artifact.signature.policy import Rule
+from torvyn.artifact.signature.policy import Rule, TrustPolicy
 from torvyn.artifact.signature.statement import Statement
 from torvyn.artifact.signature.verification import verify
 from torvyn.artifact.wheels.site import install
 from torvyn.artifact.wheels.tags import Machine, WheelName
 from torvyn.cli import app
-from torvyn.edge.channel import ArtifactEntry, ChannelDocument, Publication
+from torvyn.cli.deployment.generation_arguments import generation_command
+from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, Publication
+from torvyn.edge.channel.publication import KeyRotation, KeySet
 from torvyn.edge.channel.signing import publish
+from torvyn.edge.generations import Deployment, DeploymentState, GenerationRecord
+from torvyn.edge.generations.settings import DeploymentSettings, Following
+from torvyn.edge.generations.state import Failure
+from torvyn.edge.update.source import open_source
+from torvyn.edge.update.updater import accepted_trust
 from torvyn.errors import TorvynError
+from torvyn.text.control_characters import escape_controls
 
 KEY = SigningKey.generate()
 DIGEST = "sha256:" + "a" * 64
@@ -51,6 +68,15 @@ PARSERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "index": (ImageIndex((BLOB, BLOB)).serialize(), ImageIndex.parse),
     "publication": (publish(DOCUMENT, [KEY]).serialize(), Publication.parse),
     "document": (DOCUMENT.serialize(), ChannelDocument.parse),
+    "rotation": (
+        KeyRotation("stable", 0, KeySet((KEY.public,), 1, 2)).serialize(),
+        KeyRotation.parse,
+    ),
+    "token": (b'{"token": "abc", "expires_in": 300}', _token_in),
+    "error of a registry": (
+        b'{"errors": [{"code": "DENIED", "message": "no", "detail": {}}]}',
+        lambda data: failure(403, {}, data, "host", "the manifest"),
+    ),
 }
 """A valid text, and what reads it."""
 
@@ -109,6 +135,143 @@ def test_a_changed_text_is_read_or_refused(name: str) -> None:
         error = refusal(partial(parse, mutant))
         # What is said of it can be shown.
         assert error is None or error.render().encode(), mutant
+
+
+def _login(folder: Path) -> None:
+    login = asyncio.run(find_login("host", {"DOCKER_CONFIG": str(folder), "PATH": ""}))
+    assert login is None or login.basic.isascii()
+
+
+def _tag(folder: Path) -> None:
+    cache, reference = Cache(folder), Reference.parse("oci://host/a:1")
+    cache.artifacts()
+    cache.recall(reference)
+
+
+def _state(folder: Path) -> None:
+    deployment = Deployment(folder)
+    state = deployment.state()
+    state.start(deployment.records())
+    accepted_trust(state, "stable")
+
+
+def _settings(folder: Path) -> None:
+    settings = DeploymentSettings.read(folder / "deployment.json")
+    record = GenerationRecord(1, DIGEST, "dist", "2026-01-01T00:00:00+00:00")
+    generation_command(Deployment(folder), settings, record)
+    if settings.follow is not None:
+        open_source(settings.follow.source)
+
+
+def _records(folder: Path) -> None:
+    deployment = Deployment(folder)
+    DeploymentState().start(deployment.records())
+
+
+PEM = KEY.public.pem.decode()
+TRUST = ChannelTrust("stable", KeySet((KEY.public,)), 3).to_dict()
+FOLLOWING = Following("https://host/channel.json", "stable", (PEM,))
+FILES: dict[str, tuple[str, Any, Callable[[Path], object]]] = {
+    "logins": (
+        "config.json",
+        {"auths": {"host": {"username": "a", "password": "b"}}, "credHelpers": {"x": "y"}},
+        _login,
+    ),
+    "a login": ("config.json", {"auths": {"host": {"auth": "YTpi"}}, "credsStore": ""}, _login),
+    "a cached tag": (
+        f"tags/{hashlib.sha256(b'host/a:1').hexdigest()}",
+        {"reference": "host/a:1", "digest": DIGEST, "at": "2026-01-01T00:00:00+00:00"},
+        _tag,
+    ),
+    "a state": (
+        "state.json",
+        DeploymentState(good=frozenset((1,)), failed={DIGEST: Failure("x")}, channel=TRUST)
+        .accept("testing", TRUST)
+        .to_dict(),
+        _state,
+    ),
+    "a record": (
+        "generations/1/generation.json",
+        GenerationRecord(1, DIGEST, "dist", "2026-01-01T00:00:00+00:00").to_dict(),
+        _records,
+    ),
+    "settings": (
+        "deployment.json",
+        {"schema": 1, **asdict(DeploymentSettings(config={"a": "b"}, follow=FOLLOWING))},
+        _settings,
+    ),
+}
+"""A file on this machine, what is in it, and what reads it."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_file_of_this_machine_is_read_or_refused(tmp_path: Path, name: str) -> None:
+    place, value, read = FILES[name]
+    Cache(tmp_path)
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / "project").mkdir()
+    (path.parent / "project/Torvyn.toml").touch()
+    path.write_text(json.dumps(value))
+    read(tmp_path)
+
+    for mutant in mutants(path.read_bytes(), random.Random(name)):
+        path.write_bytes(mutant)
+        error = refusal(partial(read, tmp_path))
+        assert error is None or escape_controls(error.render()).encode(), mutant
+
+
+LOCK = Lock(
+    (LockedComponent("a", "python", DIGEST),),
+    (LockedFile("a.wit", DIGEST),),
+    (LockedArtifact("oci://host/a:1", DIGEST),),
+).render()
+POLICY = """
+default = "warn"
+keys = ["a.pub"]
+[[source]]
+prefix = "oci://host/a"
+keys = ["a.pub"]
+threshold = 1
+max_age = "90d"
+[[source]]
+prefix = "oci:/srv"
+action = "allow"
+"""
+TOML = {"torvyn.lock": LOCK, "trust.toml": POLICY}
+TOML_WORDS = (
+    "\x00",
+    "\ud800",
+    "\\ud800",
+    "9" * 400,
+    "[" * 5000,
+    "1e400",
+    '"',
+    "=",
+    "\n",
+    "{",
+    "nan",
+)
+
+
+@pytest.mark.parametrize("name", TOML)
+def test_a_changed_toml_file_is_read_or_refused(tmp_path: Path, name: str) -> None:
+    path, draw = tmp_path / name, random.Random(name)
+    (tmp_path / "a.pub").write_bytes(KEY.public.pem)
+    read = Lock.read if name == "torvyn.lock" else TrustPolicy.read
+    target = tmp_path if name == "torvyn.lock" else path
+    path.write_text(TOML[name])
+    assert read(target)
+
+    for _ in range(sample(200, full=5000)):
+        text = TOML[name].encode()
+        for _ in range(draw.randint(1, 3)):
+            at = draw.randrange(len(text))
+            word = draw.choice(TOML_WORDS).encode(errors="surrogatepass")
+            text = text[:at] + draw.choice((word, bytes([draw.randrange(256)]))) + text[at + 1 :]
+        path.write_bytes(text)
+        error = refusal(lambda: read(target))
+        assert error is None or error.code.startswith("artifact."), text
 
 
 def test_half_a_pair_of_surrogates_is_no_text_and_a_pair_is() -> None:

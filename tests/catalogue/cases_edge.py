@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,13 +15,15 @@ from torvyn.artifact.model import COMPONENT, PROJECT, TITLE, Digest, ImageManife
 from torvyn.artifact.signature.keys import SigningKey
 from torvyn.edge.artifact_source import add_from_layout
 from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, accept
+from torvyn.edge.channel.next_version import check_next, older_project
 from torvyn.edge.channel.publication import KeySet
-from torvyn.edge.channel.signing import publish
+from torvyn.edge.channel.signing import publish, rotate
 from torvyn.edge.generations import Deployment, DeploymentState, find_deployment, open_deployment
 from torvyn.edge.generations.settings import DeploymentSettings, Following
 from torvyn.edge.update import Updater
 from torvyn.edge.update.source import FetchLimits, FolderSource
 from torvyn.edge.update.web_source import WebSource
+from torvyn.errors import DeployError
 
 ENTRY = ArtifactEntry("gateway", Digest("sha256:" + "a" * 64), 1000)
 
@@ -115,7 +118,32 @@ def _many_channels(_folder: Path) -> None:
         state = state.accept(str(number), {"name": str(number)})
 
 
+def _next(keys: int = 0, may_fall: bool = False, **fields: Any) -> None:
+    """Checks a document that follows another; raises its warnings."""
+    signers = [SigningKey.generate(), SigningKey.generate()]
+    document = ChannelDocument("stable", 5, 0, (ENTRY,), min_version=2)
+    before = publish(document, signers[:1])
+    after = replace(document, **{"version": 6, **fields})
+    raise DeployError.of(check_next(before, after, [signers[keys].public], may_fall=may_fall))
+
+
+def _same_keys(_folder: Path) -> None:
+    key = SigningKey.generate()
+    before = publish(ChannelDocument("stable", 1, 0, (ENTRY,)), [key])
+    rotate(before, [key], [key], threshold=1, issued_s=0)
+
+
+def _older_project(_folder: Path) -> None:
+    raise DeployError.of([*older_project("gateway", "1.0", "2.0")])
+
+
 CASES: dict[str, Callable[[Path], Any]] = {
+    "edge.channel-artifact-dropped": lambda _: _next(artifacts=(replace(ENTRY, name="other"),)),
+    "edge.channel-bar-falls": lambda _: _next(min_version=1),
+    "edge.channel-keys-same": _same_keys,
+    "edge.channel-new-signers": lambda _: _next(keys=1),
+    "edge.channel-project-falls": _older_project,
+    "edge.channel-version-falls": lambda _: _next(version=5, may_fall=True),
     "edge.bad-name": lambda folder: open_deployment(folder, "../etc"),
     "edge.channel-artifact-unknown": lambda _: ChannelDocument("stable", 1, 0, (ENTRY,)).artifact(
         "meter"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,8 +15,10 @@ from followed_channel import FollowedChannel
 from running_deployment import Running, running
 from versioned_gateway import add, lost
 
-from torvyn.edge.generations import Deployment
+from torvyn.cli import app
+from torvyn.edge.generations import Deployment, Disk
 from torvyn.edge.generations.integrity import Integrity
+from torvyn.edge.running import DeploymentRun, RunOptions
 
 
 def flip(path: Path) -> None:
@@ -135,6 +139,37 @@ def test_a_generation_that_was_set_aside_is_kept_until_the_next_one(
     assert (list(deployment.records()), deployment.damaged()) == ([1], [3])
     deployment.collect()
     assert deployment.damaged() == []
+
+
+def test_a_damaged_generation_is_passed_over_on_a_disk_that_cannot_be_written_to(
+    deployment: Deployment,
+) -> None:
+    def full(name: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    break_file(deployment.project(2) / "parts/component.py")
+    options = RunOptions(command=lambda record: [], ask=lambda pid: ())
+    run = DeploymentRun(Deployment(deployment.folder, Disk(full)), options)
+
+    with run._signals:
+        started = run._started()
+
+    assert started is not None
+    assert (started.number, deployment.state().current) == (1, 2)
+    assert "generation 2 is damaged" in run.last_problem
+
+
+def test_a_damaged_generation_is_listed(
+    deployment: Deployment, capfd: pytest.CaptureFixture[str]
+) -> None:
+    deployment.set_aside(2)
+
+    app.run(["deploy", "list", "gateway", "--root", str(deployment.folder.parent)])
+    rows = [line.split()[:3] for line in capfd.readouterr().out.splitlines()]
+    app.run(["deploy", "list", "--root", str(deployment.folder.parent), "--format", "json"])
+
+    assert ["gateway", "2", "damaged"] in rows
+    assert json.loads(capfd.readouterr().out)["deployments"][0]["damaged"] == [2]
 
 
 def run(deployment: Deployment, *arguments: str) -> Running:

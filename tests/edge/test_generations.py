@@ -9,6 +9,7 @@ import pytest
 from deployments import add, digest, with_fallback
 
 from torvyn.edge.generations import Deployment, DeploymentState, deployments, find_deployment
+from torvyn.edge.generations.state import MAX_FAILURES
 from torvyn.errors import TorvynError
 
 
@@ -96,6 +97,26 @@ def test_an_artifact_that_failed_is_tried_again_only_by_a_later_version() -> Non
     failed = state.give_up(record, "it failed", state.seen_version)
 
     assert [failed.can_try(record.digest, version) for version in (6, 7, 8)] == [False, False, True]
+
+
+def test_an_artifact_that_failed_in_one_channel_may_be_tried_by_another() -> None:
+    state = DeploymentState(channel={"name": "testing", "version": 70})
+    record = add_record(1)
+
+    failed = state.give_up(record, "it failed", state.seen_version)
+
+    assert not failed.can_try(record.digest, 70)
+    assert failed.accept("stable", {"name": "stable", "version": 3}).can_try(record.digest, 3)
+
+
+def test_the_failures_that_are_remembered_are_bounded() -> None:
+    state = DeploymentState()
+    for number in range(MAX_FAILURES + 10):
+        state = state.give_up(add_record(number), "it failed", number)
+
+    assert len(state.failed) == MAX_FAILURES
+    assert digest(0) not in state.failed
+    assert digest(MAX_FAILURES + 9) in state.failed
 
 
 def test_a_barred_version_is_not_activated_by_hand(deployment: Deployment) -> None:

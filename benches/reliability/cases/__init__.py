@@ -21,6 +21,7 @@ QUESTIONS = (
     "edge_gateway",
     "refused_elements",
     "clock_jumps",
+    "hostile_input",
     "deployments",
     "swaps",
     "cluster",

@@ -33,8 +33,11 @@ def _failures(attempt: Attempt, per_round: int, rounds: int) -> list[float]:
 
 
 def _use_tests() -> None:
-    folders = [str(TESTS / "edge"), str(TESTS / "edge" / "updates")]
+    folders = [str(TESTS / name) for name in ("edge", "edge/updates", "suite")]
     sys.path[:0] = [folder for folder in folders if folder not in sys.path]
+    from scale import choose
+
+    choose(is_full=False)
 
 
 def _is_bootable(folder: Path) -> bool:

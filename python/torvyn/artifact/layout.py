@@ -48,6 +48,10 @@ from torvyn.artifact.reference import check_tag
 from torvyn.errors import TorvynError
 
 _MARKER: Final = "oci-layout"
+_READ_BYTES: Final = 256 << 20
+_PARSED_BYTES: Final = 16 << 20
+"""Of manifests, in a search for referrers. A manifest with one layer has about 700 bytes."""
+_KNOWN_BYTES: Final = 5 << 20
 _MARKER_DATA: Final = canonical({"imageLayoutVersion": "1.0.0"})
 
 
@@ -56,6 +60,8 @@ class Layout:
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
+        self._known: dict[Digest, ImageManifest] = {}
+        self._known_bytes = 0
         if not is_layout(folder):
             hint = "name a folder that `torvyn pack` wrote"
             raise not_found("artifact: it is not an OCI layout", f"`{folder}`", hint)
@@ -117,9 +123,20 @@ class Layout:
             copy_checked(file, target, descriptor, f"`{path}`")
 
     def manifest(self, descriptor: Descriptor) -> ImageManifest:
-        if descriptor.media_type != IMAGE_MANIFEST:
-            raise invalid(f"{descriptor.digest} is not an image manifest")
-        return ImageManifest.parse(self.read(descriptor))
+        _check_kind(descriptor)
+        return self._parsed(descriptor.digest, self.read(descriptor))
+
+    def _parsed(self, digest: Digest, data: bytes) -> ImageManifest:
+        """The manifest in the bytes. Those that were parsed last are kept: parsing a large one
+        takes a third of a second, and a pull needs it several times."""
+        if digest not in self._known:
+            manifest = ImageManifest.parse(data)
+            if self._known_bytes + len(data) > _KNOWN_BYTES:
+                self._known.clear()
+                self._known_bytes = 0
+            self._known[digest] = manifest
+            self._known_bytes += len(data)
+        return self._known[digest]
 
     def index(self) -> ImageIndex:
         path = self.folder / "index.json"
@@ -155,23 +172,45 @@ class Layout:
                 return descriptor
         raise not_found(f"artifact {digest}", where, known)
 
-    def referrers(self, digest: Digest, artifact_type: str | None = None) -> list[Descriptor]:
-        """The artifacts about this one, such as its signatures, in the order of their digests."""
-        found = []
-        for descriptor, manifest in self.manifests():
-            is_about = manifest.subject is not None and manifest.subject.digest == digest
-            if is_about and artifact_type in (None, manifest.artifact_type):
-                found.append(replace(descriptor, artifact_type=manifest.artifact_type))
+    def referrers(
+        self,
+        digest: Digest,
+        artifact_type: str | None = None,
+        limit_bytes: int = MAX_MANIFEST_BYTES,
+    ) -> list[Descriptor]:
+        """The artifacts about this one, such as its signatures, in the order of their digests.
+        Larger ones are skipped, and reading ends before it takes long: an index may list a thousand
+        large manifests that are about nothing."""
+        found, read_bytes, parsed_bytes = [], 0, 0
+        for descriptor in self._listed():
+            if descriptor.size > limit_bytes:
+                continue
+            read_bytes += descriptor.size
+            if read_bytes > _READ_BYTES or parsed_bytes > _PARSED_BYTES:
+                break
+            with contextlib.suppress(TorvynError):
+                _check_kind(descriptor)
+                data = self.read(descriptor)
+                if digest.encode() not in data:
+                    continue
+                parsed_bytes += len(data)
+                manifest = self._parsed(descriptor.digest, data)
+                is_about = manifest.subject is not None and manifest.subject.digest == digest
+                if is_about and artifact_type in (None, manifest.artifact_type):
+                    found.append(replace(descriptor, artifact_type=manifest.artifact_type))
         return found
 
     def manifests(self) -> Iterator[tuple[Descriptor, ImageManifest]]:
-        """What the index lists, each digest once, in their order. Those that cannot be read are
-        skipped: an artifact is not worse because something worthless stands beside it."""
-        listed = {each.digest: each for each in self.index().manifests}
-        for digest in sorted(listed):
+        """What the index lists. Those that cannot be read are skipped: an artifact is not worse
+        because something worthless stands beside it."""
+        for descriptor in self._listed():
             with contextlib.suppress(TorvynError):
-                descriptor = replace(listed[digest], annotations={})
                 yield descriptor, self.manifest(descriptor)
+
+    def _listed(self) -> list[Descriptor]:
+        """What the index lists, each digest once, in their order."""
+        listed = {each.digest: each for each in self.index().manifests}
+        return [replace(listed[digest], annotations={}) for digest in sorted(listed)]
 
     # Writing
 
@@ -279,6 +318,11 @@ class Layout:
 def is_layout(folder: Path) -> bool:
     """Whether a folder looks like a layout."""
     return (folder / _MARKER).is_file()
+
+
+def _check_kind(descriptor: Descriptor) -> None:
+    if descriptor.media_type != IMAGE_MANIFEST:
+        raise invalid(f"{descriptor.digest} is not an image manifest")
 
 
 def _tag(descriptor: Descriptor) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
+from torvyn.artifact.model import PROJECT, TITLE, Descriptor
 from torvyn.artifact.prepare import default_cache_dir, was_packed_here
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.signature.policy import TrustPolicy
@@ -16,7 +16,7 @@ from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.generations.records import Facts
 from torvyn.errors import Diagnostic
 
-_VERSION: Final = "org.opencontainers.image.version"
+VERSION: Final = "org.opencontainers.image.version"
 
 
 def add_artifact(
@@ -46,12 +46,11 @@ def add_from_layout(
 ) -> GenerationRecord:
     """Adds an artifact whose blobs are in a layout. All of them are verified first. `version` and
     `channel` are those that named it; `is_trusted`: whether its precompiled code may be used."""
-    data = layout.read(descriptor)
-    manifest = ImageManifest.parse(data)
+    data, manifest = layout.read(descriptor), layout.manifest(descriptor)
     if manifest.artifact_type != PROJECT:
         raise not_a_project(descriptor.digest, manifest.artifact_type or "")
     title = " ".join(
-        text for key in (TITLE, _VERSION) if (text := manifest.annotations.get(key, ""))
+        text for key in (TITLE, VERSION) if (text := manifest.annotations.get(key, ""))
     )
     fill = partial(unpack, layout, descriptor)
     facts = Facts(version=version, channel=channel, title=title, is_trusted=is_trusted)

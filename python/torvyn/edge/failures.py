@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torvyn.errors import DeployError, MissingError
+from torvyn.errors import DeployError, Diagnostic, MissingError
 
 
 def unknown_deployment(name: str, root: Path, known: list[str]) -> MissingError:
@@ -76,6 +76,51 @@ def not_a_project(digest: str, kind: str) -> DeployError:
 
 def invalid_channel(reason: str) -> DeployError:
     return DeployError("edge.channel-invalid", f"the channel cannot be read: {reason}")
+
+
+def version_falls(channel: str, version: int, before: int) -> DeployError:
+    message = f"version {version} of `{channel}` is not higher than {before}, which was signed last"
+    hint = (
+        "devices that have seen a version refuse a lower one, and another one of the same number; "
+        "leave `--version` out, or say `--allow-lower-version`"
+    )
+    return DeployError("edge.channel-version-falls", message, hint=hint)
+
+
+def bar_falls(min_version: int, before: int) -> DeployError:
+    message = f"`--min-version` is {min_version}, and version {before} is the least allowed already"
+    hint = "devices never lower it: leave `--min-version` out to keep it"
+    return DeployError("edge.channel-bar-falls", message, hint=hint)
+
+
+def dropped_artifacts(channel: str, names: list[str]) -> DeployError:
+    listed = ", ".join(f"`{name}`" for name in names)
+    message = f"the version before of `{channel}` has {listed}, and this one has not"
+    options = " ".join(f"--drop {name}" for name in names)
+    hint = (
+        f"devices that run it would get no updates: name it with `--artifact`, or say `{options}`"
+    )
+    return DeployError("edge.channel-artifact-dropped", message, hint=hint)
+
+
+def new_signers(channel: str) -> Diagnostic:
+    message = (
+        f"none of these keys is one that devices of `{channel}` trust, as far as the file says"
+    )
+    hint = "they take it when enough others countersign; `channel rotate` changes the keys"
+    return Diagnostic("edge.channel-new-signers", message, None, hint, "warning")
+
+
+def project_falls(name: str, version: str, before: str) -> Diagnostic:
+    message = f"`{name}` is {version} now, and was {before} in the version before"
+    hint = "devices go back to it; if you do not want that, pack and sign the newer one"
+    return Diagnostic("edge.channel-project-falls", message, None, hint, "warning")
+
+
+def same_keys() -> DeployError:
+    message = "the new keys are the old ones, so nothing would change"
+    hint = "make another one: `torvyn sign --generate-key NAME`"
+    return DeployError("edge.channel-keys-same", message, hint=hint)
 
 
 def untrusted_channel(reason: str) -> DeployError:

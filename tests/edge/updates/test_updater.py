@@ -110,6 +110,24 @@ def test_an_update_that_is_cut_at_any_byte_is_continued(
     assert deployment.state().current == 2
 
 
+def test_what_a_cut_download_has_left_goes_when_another_version_is_fetched(
+    channel: FollowedChannel, deployment: Deployment, server: ChannelServer
+) -> None:
+    updater, sizes = channel.updater(deployment, url(server)), []
+    for version in range(2, 6):
+        extra = f"# {version}{'x' * 50_000}"
+        channel.offer(version, artifacts=(channel.entry(f"{version}.0.0", extra=extra),))
+        server.cut_after(45_000)
+        assert refused(updater.look) == "edge.unreachable"
+        left = (deployment.folder / "downloads").rglob("*")
+        sizes.append(sum(path.stat().st_size for path in left if path.is_file()))
+
+    assert max(sizes) < 2 * min(sizes)
+    server.cut_after(None)
+    assert updater.look().state == "updated"
+    assert not (deployment.folder / "downloads").exists()
+
+
 def test_a_server_that_cannot_resume_sends_everything_again(
     channel: FollowedChannel, deployment: Deployment, server: ChannelServer
 ) -> None:

@@ -25,7 +25,8 @@ def attach_bundle(layout: Layout, subject: Descriptor, data: bytes) -> Descripto
 def read_bundles(layout: Layout, digest: Digest) -> list[bytes]:
     """The signatures of an artifact that are in the layout."""
     bundles = []
-    for referrer in layout.referrers(digest, bundle.MEDIA_TYPE)[:MAX_BUNDLES]:
+    referrers = layout.referrers(digest, bundle.MEDIA_TYPE, bundle.LIMIT_BYTES)
+    for referrer in referrers[:MAX_BUNDLES]:
         # A signature that cannot be read counts as one that is not trusted.
         data = b""
         with contextlib.suppress(TorvynError):

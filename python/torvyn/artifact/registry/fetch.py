@@ -162,9 +162,10 @@ class _Fetch:
             descriptor, data = found
             if descriptor.media_type != IMAGE_MANIFEST:
                 raise invalid(f"`{reference}` is a list of images, not an artifact of torvyn")
-            manifest = ImageManifest.parse(data)
-            _check_size(manifest, options.max_bytes)
             with self._cache.staging() as staged:
+                staged.add(IMAGE_MANIFEST, data)
+                manifest = staged.manifest(descriptor)
+                _check_size(manifest, options.max_bytes)
                 await fetch_bundles(registry, descriptor.digest, staged)
                 self._verify(descriptor.digest, staged).enforce()
                 size_bytes = sum(blob.size for blob in manifest.blobs)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from torvyn.cli.artifacts.access import insecure_option
+from torvyn.cli.artifacts.access import insecure_option, read_passphrase
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.command_group import command_group
-from torvyn.cli.deployment.options import threshold_option
+from torvyn.cli.deployment.options import named_keys, refuse_ignored, threshold_option
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import pairs
 from torvyn.errors import UsageError
@@ -74,11 +75,19 @@ def command() -> None:
 )
 @click.option("--salt", default="", metavar="TEXT", help="Another salt chooses other devices.")
 @click.option("--torvyn", default="", metavar="VERSIONS", help="Such as `>=0.3`.")
+@click.option(
+    "--drop",
+    "dropped",
+    multiple=True,
+    metavar="NAME",
+    help="An artifact of the version before that ends here. Repeatable.",
+)
+@click.option("--allow-lower-version", is_flag=True, help="Sign a version that devices may refuse.")
 def sign(screen: Screen, file: str, artifacts: tuple[str, ...], **options: Any) -> int:
     """Sign the next version of a channel.
 
     FILE is created, or replaced by its next version. Its layouts must be where the devices find
-    the file.
+    the file. What devices would refuse, or lose, is not signed unless you say so.
     """
     from torvyn.edge.channel import ChannelDocument, Rollout
     from torvyn.edge.channel.signing import publish
@@ -86,10 +95,9 @@ def sign(screen: Screen, file: str, artifacts: tuple[str, ...], **options: Any) 
     path = Path(file)
     before = _read(path) if path.exists() else None
     earlier = None if before is None else ChannelDocument.parse(before.document.payload)
-    entries = [
-        _entry(name, text, options["torvyn"])
-        for name, text in pairs(artifacts, "--artifact", "NAME=LAYOUT").items()
-    ]
+    layouts = pairs(artifacts, "--artifact", "NAME=LAYOUT")
+    _check_sign_options(layouts, artifacts, earlier, options)
+    entries = [_entry(name, text, options["torvyn"]) for name, text in layouts.items()]
     issued_s = int(time.time())
     days = options["expires"]
     document = ChannelDocument(
@@ -104,7 +112,79 @@ def sign(screen: Screen, file: str, artifacts: tuple[str, ...], **options: Any) 
     # What is written must be what devices can read.
     document = ChannelDocument.parse(document.serialize())
     keys = _signing_keys(options["keys"], options["passphrase_file"])
+    if before is not None:
+        _check_against(screen, before, document, keys, layouts, options)
     return _write(screen, path, publish(document, keys, before))
+
+
+def _check_sign_options(
+    layouts: Mapping[str, str],
+    artifacts: tuple[str, ...],
+    earlier: ChannelDocument | None,
+    options: Mapping[str, Any],
+) -> None:
+    """Refuses options that would do nothing."""
+    if len(layouts) != len(artifacts):
+        raise UsageError("cli.bad-usage", "two `--artifact` have the same name")
+    if options["rollout"] in (0, 100):
+        refuse_ignored("where all devices are alike: beside `--rollout` 0 or 100", ("salt",))
+    if earlier is None:
+        refuse_ignored("for a new channel", ("dropped", "allow_lower_version"))
+        return
+    for name in options["dropped"]:
+        if name in layouts or name not in {entry.name for entry in earlier.artifacts}:
+            why = "is named with `--artifact`" if name in layouts else "was not in the channel"
+            raise UsageError("cli.bad-usage", f"`--drop {name}` means nothing: it {why}")
+    if options["version"] is None or options["version"] > earlier.version:
+        where = f"for a version after {earlier.version}, which was signed last"
+        refuse_ignored(where, ("allow_lower_version",))
+
+
+def _check_against(
+    screen: Screen,
+    before: Publication,
+    document: ChannelDocument,
+    keys: list[SigningKey],
+    layouts: Mapping[str, str],
+    options: Mapping[str, Any],
+) -> None:
+    """Compares the document with the version before."""
+    from torvyn.edge.channel import ChannelDocument
+    from torvyn.edge.channel.next_version import check_next, older_project
+
+    warnings = check_next(
+        before,
+        document,
+        [key.public for key in keys],
+        dropped=options["dropped"],
+        may_fall=options["allow_lower_version"],
+    )
+    earlier = ChannelDocument.parse(before.document.payload)
+    digests = {entry.name: entry.digest for entry in earlier.artifacts}
+    older = [
+        warning
+        for entry in document.artifacts
+        if entry.name in digests
+        for warning in older_project(
+            entry.name,
+            _project_version(layouts[entry.name], entry.digest),
+            _project_version(layouts[entry.name], digests[entry.name]),
+        )
+    ]
+    screen.warn([*warnings, *older])
+
+
+def _project_version(text: str, digest: str) -> str:
+    """The version of a project in a layout; empty if it is not there any more."""
+    from torvyn.artifact.prepare import locate
+    from torvyn.edge.artifact_source import VERSION
+    from torvyn.errors import TorvynError
+
+    try:
+        layout, _ = locate(text)
+        return layout.manifest(layout.resolve(digest)).annotations.get(VERSION, "")
+    except TorvynError:
+        return ""
 
 
 @make_command("countersign", example="torvyn deploy channel countersign channel.json --key second")
@@ -122,6 +202,9 @@ def countersign(
 
     publication = _read(Path(file))
     for key in _signing_keys(keys, passphrase_file):
+        if publication.document.signers([key.public]):
+            message = f"`--key`: {key.public.name} has signed this version already"
+            raise UsageError("cli.bad-usage", message, hint="leave it out")
         publication = add_signature(publication, key)
     return _write(screen, Path(file), publication)
 
@@ -184,7 +267,12 @@ def push(screen: Screen, file: str, target: str, insecure: bool) -> int:
 
     data = _read_bytes(Path(file))
     document = ChannelDocument.parse(_read(Path(file)).document.payload)
-    push_channel(data, Reference.parse(target), is_insecure=insecure)
+    reference = Reference.parse(target)
+    if reference.tag is None or reference.digest is not None:
+        message = f"`{target}` has no tag that could move: devices look for a channel under a tag"
+        hint = f"for example `oci://{reference.host}/{reference.repository}:{document.channel}`"
+        raise UsageError("cli.bad-value", message, hint=hint)
+    push_channel(data, reference, is_insecure=insecure)
     return _show(screen, document, f"is published as {target}")
 
 
@@ -197,12 +285,9 @@ def push(screen: Screen, file: str, target: str, insecure: bool) -> int:
 @click.option("--channel", default="stable", show_default=True, metavar="NAME")
 def verify(screen: Screen, file: str, keys: tuple[str, ...], threshold: int, channel: str) -> int:
     """Verify a channel as a device would that sees it for the first time."""
-    from torvyn.artifact.signature.keys import PublicKey
     from torvyn.edge.channel import ChannelTrust, accept
-    from torvyn.edge.channel.publication import KeySet
 
-    known = KeySet(tuple(PublicKey.read(path) for path in keys), threshold)
-    trust = ChannelTrust(channel, known)
+    trust = ChannelTrust(channel, named_keys(keys, threshold))
     document, _ = accept(_read_bytes(Path(file)), trust, time.time())
     return _show(screen, document, "is signed by the keys that you trust")
 
@@ -244,10 +329,12 @@ def _min_version(given: int | None, earlier: ChannelDocument | None) -> int:
 def _signing_keys(names: tuple[str, ...], passphrase_file: str | None) -> list[SigningKey]:
     from torvyn.artifact.signature.keys import SigningKey
 
-    passphrase = None
-    if passphrase_file is not None:
-        passphrase = _read_bytes(Path(passphrase_file)).rstrip(b"\r\n")
-    return [SigningKey.read(name, passphrase) for name in names]
+    passphrase = read_passphrase(passphrase_file)
+    keys = [SigningKey.read(name, passphrase) for name in names]
+    if len({key.public for key in keys}) != len(keys):
+        message = "the same key is named twice, and counts once"
+        raise UsageError("cli.bad-usage", message, hint="name each key once")
+    return keys
 
 
 def _read(path: Path) -> Publication:

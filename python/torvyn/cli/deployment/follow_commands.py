@@ -14,6 +14,7 @@ from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.deployment.options import (
     existing,
     name_argument,
+    named_keys,
     refuse_ignored,
     root_folder,
     root_option,
@@ -133,21 +134,10 @@ def _wanted_trust(deployment: Deployment, options: dict[str, Any]) -> ChannelTru
         if trust is None:
             raise _needs_keys()
         return trust
-    keys = _named_keys(options)
+    keys = named_keys(options["keys"], options["threshold"])
     if trust is None:
         return ChannelTrust(options["channel"], keys)
     return trust.pinned(keys, may_replace=options["replace_keys"])
-
-
-def _named_keys(options: dict[str, Any]) -> KeySet:
-    from torvyn.artifact.signature.keys import PublicKey
-    from torvyn.edge.channel.publication import KeySet
-
-    pems = [PublicKey.read(path).pem.decode() for path in options["keys"]]
-    try:
-        return KeySet.of(pems, options["threshold"], 1)
-    except ValueError as error:
-        raise UsageError("cli.bad-value", f"`--threshold`: {error}") from None
 
 
 def _needs_keys() -> UsageError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn.edge.channel.publication import KeySet
     from torvyn.edge.generations import Deployment
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -52,6 +53,18 @@ def refuse_ignored(where: str, names: Collection[str]) -> None:
             shown = parameter.opts[0] if is_option else (parameter.name or "").upper()
             message = f"`{shown}` means nothing {where}"
             raise UsageError("cli.bad-usage", message, hint="leave it out")
+
+
+def named_keys(paths: Sequence[str], threshold: int) -> KeySet:
+    """The public keys of `--key`, so many of which must sign."""
+    from torvyn.artifact.signature.keys import PublicKey
+    from torvyn.edge.channel.publication import KeySet
+
+    pems = [PublicKey.read(path).pem.decode() for path in paths]
+    try:
+        return KeySet.of(pems, threshold, 1)
+    except ValueError as error:
+        raise UsageError("cli.bad-value", f"`--threshold`: {error}") from None
 
 
 def root_folder(root: str | None) -> Path:

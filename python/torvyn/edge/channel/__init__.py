@@ -9,6 +9,7 @@ publication   a document with its signatures, and all changes of keys before it;
 trust         what a deployment has accepted so far, and whether it accepts the next document
 release_date  when this version of torvyn was released
 signing       writes documents and changes of keys
+next_version  what is wrong with a document that follows another
 fields        fields of JSON objects, checked
 requirement   which versions of torvyn an artifact runs on
 """

@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +32,8 @@ from torvyn.errors import TorvynError
 logger = logging.getLogger("torvyn.edge")
 
 _DAMAGED: Final = ".damaged"
+_UNREADABLE: Final = (OSError, KeyError, TypeError, ValueError, OverflowError)
+"""What reading a file raises that is not what was written."""
 _LOCK_WAIT_S: Final = 30.0
 _UPDATE_WAIT_S: Final = 600.0
 """How long an update waits for another one, which may fetch a large artifact."""
@@ -77,12 +79,12 @@ class Deployment:
             if not self.records() and not self._state_copy.exists():
                 return DeploymentState()
             reason = "it is missing"
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             reason = str(error) or type(error).__name__
         message = damaged(self._state_file, reason).message
         try:
             state = DeploymentState.from_dict(_read_json(self._state_copy))
-        except (OSError, KeyError, TypeError, ValueError):
+        except _UNREADABLE:
             logger.error("%s; using the links instead", message)
             return self._recovered()
         logger.error("%s; using its copy instead", message)
@@ -93,7 +95,7 @@ class Deployment:
         found = {}
         with contextlib.suppress(FileNotFoundError):
             for folder in self._generations.iterdir():
-                with contextlib.suppress(OSError, KeyError, TypeError, ValueError):
+                with contextlib.suppress(*_UNREADABLE):
                     record = GenerationRecord.from_dict(_read_json(folder / "generation.json"))
                     if folder.name == str(record.number) and manifest_of(folder).is_file():
                         found[record.number] = record
@@ -156,13 +158,14 @@ class Deployment:
     def roll_back(self) -> DeploymentState:
         return self.change(lambda state, records: state.roll_back())
 
-    def start(self) -> GenerationRecord:
-        """The generation to run now. Counts the start; a disk that cannot be written to does not
-        prevent it."""
+    def start(self, without: Collection[int] = ()) -> GenerationRecord:
+        """The generation to run now; none of those that are damaged. Counts the start; a disk that
+        cannot be written to does not prevent it."""
+        records = {n: record for n, record in self.records().items() if n not in without}
         before = self.state()
-        chosen = before.start(self.records())
+        chosen = before.start(records)
         try:
-            chosen = self.change(lambda state, records: state.start(records))
+            chosen = self.change(lambda state, _: state.start(records))
         except TorvynError as error:
             if error.code not in ("edge.disk-failed", "edge.in-use"):
                 raise
@@ -181,9 +184,11 @@ class Deployment:
         """Puts a damaged generation where nothing runs it, and the fallback in its place. It is
         kept until the next one is damaged, or `collect`, so that somebody can look at it."""
         with self._locked():
+            state = self._apply(lambda state, records: state.with_existing({*records} - {number}))
             self._remove_damaged()
-            self._disk.move(self.path(number), self.path(number).with_suffix(_DAMAGED))
-            return self._apply(lambda state, records: state.with_existing(records))
+            if self.path(number).exists():
+                self._disk.move(self.path(number), self.path(number).with_suffix(_DAMAGED))
+        return state
 
     def damaged(self) -> list[int]:
         """The generations that were set aside."""
@@ -286,7 +291,10 @@ def _added(state: DeploymentState, record: GenerationRecord) -> DeploymentState:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    value = json.loads(path.read_bytes())
+    try:
+        value = json.loads(path.read_bytes())
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     return value

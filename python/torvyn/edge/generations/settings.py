@@ -14,6 +14,7 @@ from torvyn.edge.generations.integrity import VERIFICATIONS
 
 EXCHANGES: Final = ("auto", "process")
 COMMANDS: Final = ("run", "serve")
+_MAX_NUMBER: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class DeploymentSettings:
             value = json.loads(path.read_bytes())
         except FileNotFoundError:
             return cls()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise damaged(path, str(error)) from None
         try:
             return cls()._with(value)
@@ -89,13 +90,47 @@ class DeploymentSettings:
         for key, allowed in choices:
             if value.get(key, allowed[0]) not in allowed:
                 raise ValueError(f"`{key}` is none of {', '.join(allowed)}")
+        heartbeat = value.get("heartbeat")
+        if heartbeat is not None and not isinstance(heartbeat, str):
+            raise ValueError("`heartbeat` is not a text")
+        _check_kinds(self, value)
         if follow is not None:
-            follow = Following(**{**follow, "keys": tuple(follow["keys"])})
+            follow = _following(follow)
         return replace(self, **value, follow=follow)
 
     def write(self, path: Path) -> None:
         text = json.dumps({"schema": 1, **asdict(self)}, indent=2) + "\n"
         Disk().write(path, text.encode())
+
+
+def _following(value: Any) -> Following:
+    if not isinstance(value, dict) or not _are_texts(value.get("keys")):
+        raise ValueError("`follow` is not an object with `keys`, a list of texts")
+    follow = Following("", "", ())
+    if unknown := set(value) - {field.name for field in fields(Following)}:
+        raise ValueError(f"`follow` has the unknown keys {', '.join(sorted(unknown))}")
+    _check_kinds(follow, value)
+    return Following(**{**value, "keys": tuple(value["keys"])})
+
+
+def _check_kinds(defaults: Any, value: Mapping[str, Any]) -> None:
+    """Raises `ValueError` unless each value is of the kind of its default."""
+    for key, found in value.items():
+        default = getattr(defaults, key)
+        if isinstance(default, bool | str):
+            is_right = type(found) is type(default)
+        elif isinstance(default, int | float):
+            is_right = type(found) in (int, type(default)) and 0 < found <= _MAX_NUMBER
+        elif isinstance(default, Mapping):
+            is_right = isinstance(found, dict) and _are_texts([*found, *found.values()])
+        else:
+            continue
+        if not is_right:
+            raise ValueError(f"`{key}` cannot be {json.dumps(found)[:80]}")
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(each, str) for each in values)
 
 
 def _flows(value: dict[str, Any]) -> tuple[str, ...]:

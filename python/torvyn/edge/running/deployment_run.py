@@ -52,6 +52,7 @@ class DeploymentRun:
         self._records: Final = RunRecords(deployment)
         self._options: Final = options
         self._integrity: Final = Integrity(deployment.verified, options.verify)
+        self._damaged: Final[set[int]] = set()
         self._process: GenerationProcess | None = None
         self._trial: Trial | None = None
         self._before: Statuses = ()
@@ -139,8 +140,8 @@ class DeploymentRun:
         """The generation to run, whose files are those of its artifact; None if none is left, and
         an update may bring one."""
         problem = None
-        while problem is None or self._deployment.records():
-            record = self._deployment.start()
+        while problem is None or self._deployment.records().keys() - self._damaged:
+            record = self._deployment.start(self._damaged)
             problem = self._damage(record)
             if problem is None:
                 return record
@@ -155,7 +156,9 @@ class DeploymentRun:
         if problem is not None:
             self.last_problem = f"generation {record.number} is damaged: {problem}"
             logger.error("%s; it is not started", self.last_problem)
-            self._deployment.set_aside(record.number)
+            # It is not started either if the disk cannot be written to.
+            self._damaged.add(record.number)
+            self._records.damaged(record)
             self.on_change()
         return problem
 
@@ -169,7 +172,7 @@ class DeploymentRun:
         if record.number not in old.generations and (new := self._prepared(record)) is None:
             return
         # Counted first: a crash on the way is one of the new generation.
-        is_wanted = self._deployment.start().number == record.number
+        is_wanted = self._deployment.start(self._damaged).number == record.number
         try:
             reason = self._swap(old, record) if is_wanted else None
         except _Stopped:
@@ -324,7 +327,7 @@ class DeploymentRun:
     def _other_wanted(self, process: GenerationProcess) -> GenerationRecord | None:
         """The current generation, if it is not the one that runs."""
         current = self._deployment.state().current
-        if current in (None, process.record.number):
+        if current is None or current in (process.record.number, *self._damaged):
             return None
         return self._deployment.records().get(current)
 

@@ -35,6 +35,13 @@ class RunRecords:
         logger.error("generation %d is given up, %s is current", record.number, current)
         return True
 
+    def damaged(self, record: GenerationRecord) -> None:
+        """The generation is put where nothing starts it."""
+        try:
+            self._deployment.set_aside(record.number)
+        except TorvynError as error:
+            logger.error("%s", error.message)
+
     def mark_good(self, record: GenerationRecord) -> bool:
         """Whether it was not good before."""
         if record.number in self._deployment.state().good:

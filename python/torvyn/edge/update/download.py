@@ -7,6 +7,7 @@ earlier generation has on disk is copied from there, after its digest was checke
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from torvyn.artifact.blob_files import check_content
@@ -18,6 +19,7 @@ from torvyn.artifact.model import (
     IMAGE_MANIFEST,
     MAX_MANIFEST_BYTES,
     Descriptor,
+    Digest,
     ImageManifest,
 )
 from torvyn.edge.channel import ArtifactEntry
@@ -37,10 +39,10 @@ def download(
     data = source.manifest(entry.digest, min(entry.size, MAX_MANIFEST_BYTES))
     descriptor = Descriptor(IMAGE_MANIFEST, entry.digest, len(data))
     check_content(data, descriptor, f"the manifest of `{entry.name}`")
+    blobs = _blobs(data, entry)
+    _remove_others(layout, [entry.digest, *(blob.digest for blob in blobs)])
     missing = [
-        blob
-        for blob in _blobs(data, entry)
-        if not _is_here(layout, blob) and not _copied(layout, blob, earlier)
+        blob for blob in blobs if not _is_here(layout, blob) and not _copied(layout, blob, earlier)
     ]
     source.fetch(missing, layout, progress)
     layout.add(IMAGE_MANIFEST, data)
@@ -60,11 +62,22 @@ def total_bytes(data: bytes) -> int:
 
 def _blobs(data: bytes, entry: ArtifactEntry) -> tuple[Descriptor, ...]:
     """What to fetch: not more than the channel says."""
-    size = total_bytes(data)
+    blobs = ImageManifest.parse(data).blobs
+    size = len(data) + sum(blob.size for blob in blobs)
     if size > entry.size:
         problem = f"the artifact `{entry.name}` has {size} bytes; its channel says {entry.size}"
         raise too_large(problem)
-    return ImageManifest.parse(data).blobs
+    return blobs
+
+
+def _remove_others(layout: Layout, digests: list[Digest]) -> None:
+    """Removes what cut downloads of other versions have left: a device has room for one."""
+    names = {digest.removeprefix("sha256:") for digest in digests}
+    for folder in (layout.path(digests[0]).parent, layout.folder / "parts"):
+        with suppress(FileNotFoundError):
+            for path in folder.iterdir():
+                if path.name not in names:
+                    path.unlink(missing_ok=True)
 
 
 def _is_here(layout: Layout, blob: Descriptor) -> bool:

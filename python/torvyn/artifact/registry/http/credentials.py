@@ -84,7 +84,7 @@ def _read(path: Path) -> dict[str, Any]:
             record = json.loads(file.read(LIMIT_BYTES))
     except OSError as error:
         raise _unusable(path, f"it cannot be read: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _unusable(path, "it is not JSON") from None
     tables = ("auths", "credHelpers")
     if not isinstance(record, dict) or not all(
@@ -99,10 +99,10 @@ def _login(entry: object, path: Path, host: str) -> Login | None:
         raise _unusable(path, f"the login for {host} is not a table")
     token = entry.get("identitytoken")
     if isinstance(token, str) and token:
-        return Login(refresh_token=token)
+        return _sendable(Login(refresh_token=token), path)
     username, password = entry.get("username"), entry.get("password")
     if isinstance(username, str) and isinstance(password, str):
-        return Login(username, password)
+        return _sendable(Login(username, password), path)
     try:
         text = base64.b64decode(entry.get("auth") or "", validate=True).decode()
     except (ValueError, TypeError):
@@ -126,11 +126,20 @@ async def _ask_helper(name: str, host: str, path: Path, environ: Mapping[str, st
     try:
         answer = json.loads(output)
         username, secret = str(answer["Username"]), str(answer["Secret"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise _unusable(path, f"{program} did not answer with a login") from None
     if username == _TOKEN_USER:
-        return Login(refresh_token=secret)
-    return Login(username, secret)
+        return _sendable(Login(refresh_token=secret), path)
+    return _sendable(Login(username, secret), path)
+
+
+def _sendable(login: Login, path: Path) -> Login:
+    """The login, if it is text: half a pair of surrogates is none."""
+    try:
+        f"{login.username}{login.password}{login.refresh_token}".encode()
+    except UnicodeEncodeError:
+        raise _unusable(path, "a login in it is not UTF-8") from None
+    return login
 
 
 async def _run(
