@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
 import pytest
-from asgi_client import Gated
+from asgi_client import PATIENCE_S, PROMPT_BODY, Gated, within
+from faulty_network import FaultyNetwork
 from greedy_tenants import MAX_STREAMS, MiB, ask, fill, harm, large, leave, servers
 from keyed_server import Keyed
 from scale import sample
@@ -16,6 +18,8 @@ from torvyn.engine import Scripted
 from torvyn.jetstream.requests import ask as ask_broker
 from torvyn.transport import Application
 from torvyn.transport.access.caller import Caller
+from torvyn.transport.rejection import Rejection
+from torvyn.transport.sessions.servers.cluster import Cluster
 from torvyn.transport.sessions.shared.address import bucket_stream
 from torvyn.transport.settings import KiB
 
@@ -44,6 +48,38 @@ async def test_a_stream_is_taken_over_while_another_tenant_fills_the_store(
         await leave(*greedy)
 
 
+@pytest.mark.parametrize("seed", range(sample(1, full=50)))
+async def test_servers_give_a_tenant_no_more_than_its_share_together(
+    keyed: Keyed, shared: str, seed: int
+) -> None:
+    rng = random.Random(seed)
+    async with servers(keyed, shared, Gated(), Gated()) as both:
+        shares = [one.sessions.cluster.store.shares for one in both]  # type: ignore[union-attr]
+        share_bytes = MiB
+        taken: list[tuple[Any, int]] = []
+
+        async def use() -> None:
+            share, size = rng.choice(shares), rng.choice((4096, 50_000, 300_000))
+            try:
+                await share.take("a", size)
+            except Rejection:
+                return
+            taken.append((share, size))
+            assert sum(each for _, each in taken) <= share_bytes
+            await asyncio.sleep(rng.choice((0, 0.001)))
+            if rng.random() < 0.7:
+                taken.remove((share, size))
+                share.give_back("a", size)
+
+        for _ in range(3):
+            await asyncio.gather(*(use() for _ in range(12)))
+        for share, size in taken:
+            share.give_back("a", size)
+        taken.clear()
+        # Everything is free again, for either server.
+        await shares[seed % 2].take("a", share_bytes)
+
+
 async def set_limits_stream(server: Application, **limits: Any) -> None:
     """Changes the stream at the broker that counts."""
     cluster = server.sessions.cluster
@@ -68,6 +104,21 @@ async def test_no_request_of_a_limited_key_runs_while_the_broker_refuses_to_coun
             await one.until(1)
         assert sum(one.status == 200 for one in asked) == MAX_STREAMS
         await leave(*asked)
+
+
+async def test_a_stream_is_taken_over_while_the_broker_refuses_to_count(
+    keyed: Keyed, shared: str
+) -> None:
+    keyed.add("free")
+    words = Scripted(WORDS, delay=0.03)
+    async with servers(keyed, shared, words, words) as (first, second):
+        client = ask(keyed, "free", first, body=large(300_000))
+        await client.until(2)
+        await killed(first, client)
+        await set_limits_stream(second, max_msg_size=1)
+        headers = {"authorization": f"Bearer {keyed.keys['free']}"}
+        again = await come_back(second, client, headers=headers)
+        assert_whole(client, again)
 
 
 async def test_ended_streams_make_room_for_new_ones_of_their_tenant(
@@ -135,3 +186,36 @@ async def test_a_tenant_with_many_sessions_leaves_the_others_their_memory(keyed:
     session = server.sessions.get(kept.frames_start_id(), caller_of(keyed, server, "other"))
     assert session is not None
     assert session.buffer.size_bytes > 0.8 * 32 * KiB
+
+
+@pytest.mark.parametrize("seed", range(sample(1, full=20)))
+async def test_limits_hold_exactly_again_after_cut_connections(
+    keyed: Keyed, shared: str, seed: int
+) -> None:
+    rng = random.Random(seed)
+    broker_url, _, name = shared.rpartition("/")
+    async with FaultyNetwork(int(broker_url.rpartition(":")[2])).up() as network:
+        url = f"{network.url.replace('http', 'nats')}/{name}"
+        async with servers(keyed, url, Gated(), Gated()) as both:
+            for _ in range(6):
+                asked = [ask(keyed, "calm", rng.choice(both), body=PROMPT_BODY) for _ in range(4)]
+                await asyncio.sleep(rng.choice((0, 0.002, 0.02)))
+                network.cut()
+                await asyncio.sleep(rng.choice((0, 0.01)))
+                await leave(*asked)
+            clusters = [cluster for one in both if (cluster := one.sessions.cluster)]
+            for cluster in clusters:
+                await within(cluster.broker.connected())
+            async with asyncio.timeout(PATIENCE_S):
+                while not all(_is_settled(cluster) for cluster in clusters):
+                    await asyncio.sleep(0.02)
+            asked = [ask(keyed, "calm", rng.choice(both), body=PROMPT_BODY) for _ in range(9)]
+            for one in asked:
+                await one.until(1)
+            assert sum(one.status == 200 for one in asked) == MAX_STREAMS
+            await leave(*asked)
+
+
+def _is_settled(cluster: Cluster) -> bool:
+    """Whether the broker knows that nothing runs here."""
+    return all(not one.own and one.is_known for one in cluster._counts._counts.values())

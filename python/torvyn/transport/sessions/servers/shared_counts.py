@@ -79,6 +79,7 @@ class CountEntry:
 
 @dataclass(slots=True)
 class _Add:
+    limit: CountLimit
     places: int
     done: asyncio.Future[None]
 
@@ -156,7 +157,7 @@ class SharedCounts:
     async def _add(self, limit: CountLimit, places: int) -> None:
         count = self._of(limit)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        count.waiting.append(_Add(places, done))
+        count.waiting.append(_Add(limit, places, done))
         self._begin_writing(count)
         await done
 
@@ -220,7 +221,7 @@ class SharedCounts:
             await self._forget_dead(entry, count, adds)
             own = count.own
             changed = CountEntry({**entry.streams, server: own}, entry.full_s)
-            results = [self._apply(changed, count.limit, add) for add in adds]
+            results = [self._apply(changed, add) for add in adds]
             if any(results) and not is_fresh:
                 continue  # another server may have given a place back
             number = changed.streams[server]
@@ -245,7 +246,8 @@ class SharedCounts:
             return CountEntry(), 0
         return CountEntry(**json.loads(found.value)), found.revision
 
-    def _apply(self, entry: CountEntry, limit: CountLimit, add: _Add) -> Exception | None:
+    def _apply(self, entry: CountEntry, add: _Add) -> Exception | None:
+        limit = add.limit
         if limit.most is not None and entry.total + add.places > limit.most:
             return CountFull()
         if limit.per_minute is not None:
@@ -260,10 +262,10 @@ class SharedCounts:
     async def _forget_dead(self, entry: CountEntry, count: _Count, adds: list[_Add]) -> None:
         """Drops the numbers of servers that were killed: when it matters to the limit, and when the
         entry is renewed, so that it does not grow with every server that ends."""
-        limit = count.limit
         places = sum(add.places for add in adds)
-        has_room = limit.most is None or entry.total + places <= limit.most
-        if has_room and limit.on_count is None and adds:
+        most = [add.limit.most for add in adds if add.limit.most is not None]
+        has_room = not most or entry.total + places <= min(most)
+        if has_room and count.limit.on_count is None and adds:
             return
         if not adds and not count.is_known:
             return  # a place is given back: nobody waits for it

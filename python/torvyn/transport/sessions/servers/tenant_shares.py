@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from torvyn.transport.rejection import share_full
+from torvyn.transport.rejection import Rejection, share_full
 from torvyn.transport.sessions.servers.key_limits import entry_of
 from torvyn.transport.sessions.servers.shared_counts import CountFull, CountLimit, SharedCounts
 
@@ -38,30 +38,42 @@ class TenantShares:
         """Takes room. Raises a rejection if the tenant has used its share, unless it `is_stored`:
         the session of a server that is gone."""
         room = self._rooms.setdefault(tenant, _Room())
-        share_bytes = self._share_bytes()
-        most = None if is_stored else share_bytes // self._unit_bytes
-        async with room.lock:
-            missing = -(-(room.used_bytes + size_bytes) // self._unit_bytes) - room.units
-            if missing > 0:
-                try:
-                    await self._counts.add(self._limit(tenant, most), missing)
-                except CountFull:
-                    raise share_full(share_bytes) from None
-                room.units += missing
-            room.used_bytes += size_bytes
+        most = None if is_stored else self._share_bytes() // self._unit_bytes
+        try:
+            await self._take(tenant, room, size_bytes, most)
+        finally:
+            self._give_units_back(tenant, room)
 
     def give_back(self, tenant: str, size_bytes: int) -> None:
         room = self._rooms[tenant]
         room.used_bytes -= size_bytes
+        self._give_units_back(tenant, room)
+
+    async def _take(self, tenant: str, room: _Room, size_bytes: int, most: int | None) -> None:
+        async with room.lock:
+            missing = -(-(room.used_bytes + size_bytes) // self._unit_bytes) - room.units
+            if missing > 0:
+                await self._add(tenant, room, missing, most)
+            room.used_bytes += size_bytes
+
+    async def _add(self, tenant: str, room: _Room, units: int, most: int | None) -> None:
+        try:
+            await self._counts.add(self._limit(tenant, most), units)
+        except CountFull:
+            raise share_full(self._share_bytes()) from None
+        except Rejection:
+            if most is not None:
+                raise
+            return  # what is stored already is counted with what comes next
+        room.units += units
+
+    def _give_units_back(self, tenant: str, room: _Room) -> None:
         # One is kept, so that it is not taken again and again.
-        unused = room.units - -(-room.used_bytes // self._unit_bytes)
-        if room.used_bytes:
-            unused -= 1
+        kept = -(-room.used_bytes // self._unit_bytes) + (1 if room.used_bytes else 0)
+        unused = room.units - kept
         if unused > 0 and not room.lock.locked():
             room.units -= unused
             self._counts.remove(self._limit(tenant, None), unused)
-        if not room.units and not room.lock.locked():
-            del self._rooms[tenant]
 
     def _limit(self, tenant: str, most: int | None) -> CountLimit:
         return CountLimit(entry_of("tenant", tenant), most)
