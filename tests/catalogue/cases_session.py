@@ -6,8 +6,14 @@ from pathlib import Path
 
 from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import ANYONE
-from torvyn.transport.rejection import session_memory_full, too_many_sessions
+from torvyn.transport.rejection import (
+    prompt_too_large,
+    session_memory_full,
+    share_full,
+    too_many_sessions,
+)
 from torvyn.transport.sessions.replay import Progress, ReplayedAnswer
+from torvyn.transport.sessions.servers.shared_counts import limits_unavailable
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.shared.patience import broker_away
 from torvyn.transport.sessions.store import SessionStore
@@ -76,7 +82,10 @@ CASES: dict[str, Callable[[Path], object]] = {
     "session.frames-gone": lambda _: _session().seq_after("7"),
     "session.generation-lost": _lost,
     "session.memory-full": lambda _: _refuse(session_memory_full(2**20)),
+    "session.prompt-too-large": lambda _: _refuse(prompt_too_large(2, 1, "`session_prompt`")),
+    "session.share-full": lambda _: _refuse(share_full(2**20)),
     "session.store-failed": _failed,
     "session.taken-over": _taken_over,
     "session.too-many": lambda _: _refuse(too_many_sessions(3)),
+    "transport.limits-unavailable": lambda _: _refuse(limits_unavailable("no space")),
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from killed_servers import EXPECTED, Told, ask, come_back, cut, server
@@ -47,10 +49,38 @@ def kills(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[int, float,
                 current = following
 
 
+def silences(folder: Path, how: signal.Signals, count: int) -> Iterator[tuple[int, float]]:
+    """Sends a signal to the server that generates a stream while its client reads it at another
+    one. Yields for each how much was lost, repeated or wrong, and the longest silence between two
+    frames of the client."""
+    with broker(folder) as at:
+        store = ("--session-store", at.url)
+        for number in range(count):
+            with (
+                _warm_server(folder, store, "10ms") as owner,
+                _warm_server(folder, store, "10ms") as other,
+            ):
+                yield _read_elsewhere(owner, other[1], how, 5 + number % 20)
+
+
+def _read_elsewhere(owner: Running, url: str, how: signal.Signals, at: int) -> tuple[int, float]:
+    told, times = Told(), [time.perf_counter()]
+    with ask(owner[1]) as answer:
+        told.take(answer, stop_at=at)
+    with come_back(url, told) as answer:
+        told.take(answer, stop_at=at + 5)
+        owner[0].send_signal(how)
+        for line in answer:
+            told.take([line])
+            times.append(time.perf_counter())
+    wrong = int(told.text != EXPECTED or not told.is_over) + told.lost + told.doubles
+    return wrong, max(after - before for before, after in pairwise(times[1:]))
+
+
 @contextmanager
-def _warm_server(folder: Path, store: tuple[str, str]) -> Iterator[Running]:
+def _warm_server(folder: Path, store: tuple[str, str], delay: str = "2ms") -> Iterator[Running]:
     """A server that has answered before, as one that other clients use."""
-    with server(folder, *store) as (process, url):
+    with server(folder, *store, delay=delay) as (process, url):
         with ask(url) as answer:
             answer.read()
         yield process, url

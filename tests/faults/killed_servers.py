@@ -42,9 +42,11 @@ EXPECTED = WORDS.replace("word-7 ", "*** ")
 
 
 @contextmanager
-def server(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(
+    folder: Path, *arguments: str, delay: str = "2ms"
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server in a process of its own, killed at the end, and its address."""
-    (folder / "Torvyn.toml").write_text(MANIFEST)
+    (folder / "Torvyn.toml").write_text(MANIFEST.replace("2ms", delay))
     command = [sys.executable, "-m", "torvyn", "serve", "--format", "json", *arguments]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

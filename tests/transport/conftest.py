@@ -15,6 +15,7 @@ from keyed_server import Keyed
 
 from coroutines import pytest_pyfunc_call  # noqa: F401
 from nats_server import NatsServer, ask
+from torvyn.transport.sessions.shared.address import StoreAddress, bucket_stream
 
 _numbers = itertools.count()
 
@@ -51,7 +52,9 @@ def shared(broker: NatsServer) -> Iterator[str]:
 
 
 async def _delete(name: str, client: Any, js: Any) -> None:
-    for stream in (f"tv-sessions-{name}", f"KV_tv-sessions-{name}-records"):
+    address = StoreAddress((), name)
+    buckets = (address.records_bucket, address.limits_bucket)
+    for stream in (address.frames_stream, address.prompts_stream, *map(bucket_stream, buckets)):
         with contextlib.suppress(Exception):
             await js.delete_stream(stream)
 

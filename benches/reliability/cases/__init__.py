@@ -12,6 +12,7 @@ QUESTIONS = (
     "inference",
     "killed_server",
     "cluster_server",
+    "shared_sessions",
     "api_keys",
     "telemetry",
     "serving",

@@ -85,6 +85,11 @@ class BrokerConnection:
         return self.client
 
     @property
+    def is_cluster(self) -> bool:
+        """Whether several servers were named."""
+        return len(self._addresses.urls) > 1
+
+    @property
     def max_payload(self) -> int:
         """The largest message, with its headers, that the server takes."""
         return int(self.require().max_payload)

@@ -197,6 +197,9 @@ class ServeRecord(Record):
     session_ttl_s: float | None = None
     session_bytes: int | None = None
     session_memory_bytes: int | None = None
+    session_prompt_bytes: int | None = None
+    session_room_bytes: int | None = None
+    session_share: float | None = None
     max_sessions: int | None = None
     routes: dict[str, str] = field(default_factory=dict)
     """The name that clients use -> the flow that answers."""

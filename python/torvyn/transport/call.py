@@ -94,6 +94,7 @@ class Call(ABC):
     def stop(self) -> None:
         """For the client: releases text that is held back, and ends with `stop`."""
         self._stopped_by = "client"
+        self.wire.stopping("stop")
         self.answer.stop()
         self._hurry()
 
@@ -111,6 +112,7 @@ class Call(ABC):
 
     def cancel(self) -> None:
         """For the client: ends at once and drops text that is held back."""
+        self.wire.stopping("cancel")
         self.answer.close()
         self._hurry()
 

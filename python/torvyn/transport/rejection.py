@@ -60,24 +60,50 @@ def busy(retry_after_s: int = 1) -> Rejection:
     )
 
 
-def too_many_sessions(count: int) -> Rejection:
+def too_many_sessions(count: int, whose: str = "the server") -> Rejection:
     return Rejection(
         429,
         "session.too-many",
-        f"the server keeps {count} stateful answers, which is its limit, and none has ended",
+        f"{whose} keeps {count} stateful answers, which is its limit, and none has ended",
         hint="try again later or without `stateful`; `max_sessions` of `[serve]` is the limit",
         headers={"retry-after": "1"},
     )
 
 
-def session_memory_full(limit_bytes: int) -> Rejection:
+def session_memory_full(limit_bytes: int, whose: str = "the server") -> Rejection:
     return Rejection(
         429,
         "session.memory-full",
-        f"stateful answers keep {limit_bytes / 2**20:.3g} MiB that their clients have not read, "
-        "which is the server's limit",
+        f"stateful answers of {whose} keep {limit_bytes / 2**20:.3g} MiB that their clients have "
+        "not read, which is the limit",
         hint="try again later or without `stateful`; `session_memory` of `[serve]` is the limit",
         headers={"retry-after": "1"},
+    )
+
+
+SHARE_FULL: Final = "session.share-full"
+
+
+def share_full(share_bytes: int) -> Rejection:
+    return Rejection(
+        429,
+        SHARE_FULL,
+        f"the stateful answers of this tenant take {share_bytes / 2**20:.3g} MiB of the session "
+        "store, which is its share",
+        hint="try again later or without `stateful`, or delete answers; `session_share` and "
+        "`session_room` of `[serve]` set the share",
+        headers={"retry-after": "1"},
+    )
+
+
+def prompt_too_large(size_bytes: int, limit_bytes: int, limit: str) -> Rejection:
+    return Rejection(
+        413,
+        "session.prompt-too-large",
+        f"the request takes {size_bytes:,} bytes in the session store, and {limit} allows "
+        f"{limit_bytes:,}",
+        hint="send it without `stateful`: then it needs no store, and cannot be resumed; or send "
+        "less",
     )
 
 

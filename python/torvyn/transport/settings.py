@@ -45,6 +45,12 @@ class ServerSettings:
     session_bytes: int = KiB * KiB
     session_memory_bytes: int = 32 * KiB * KiB
     """What all sessions together keep."""
+    session_prompt_bytes: int = KiB * KiB
+    """The largest prompt that is stored."""
+    session_room_bytes: int = KiB * KiB * KiB
+    """What a broker stores of the frames of all sessions."""
+    session_share: float = 0.5
+    """The part of all this that one tenant may take."""
     max_sessions: int = 1024
     admission_wait_s: float = 2.0
     """How long a request waits for admission before it is rejected."""
@@ -111,6 +117,9 @@ class ServerSettings:
             session_ttl_s=settings["serve.session_ttl"],
             session_bytes=settings["serve.session_bytes"],
             session_memory_bytes=settings["serve.session_memory"],
+            session_prompt_bytes=settings["serve.session_prompt"],
+            session_room_bytes=settings["serve.session_room"],
+            session_share=settings["serve.session_share"],
             max_sessions=settings["serve.max_sessions"],
             keys=path_of(settings, "serve.keys", folder),
             tls_cert=path_of(settings, "serve.tls_cert", folder),

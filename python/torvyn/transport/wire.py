@@ -73,6 +73,10 @@ class Wire(ABC):
         """Whether the client may have got something."""
         return True
 
+    def stopping(self, kind: str) -> None:
+        """A client has stopped the answer (`stop`) or cancelled it (`cancel`)."""
+        return
+
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when the client has left."""

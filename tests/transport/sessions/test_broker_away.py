@@ -122,9 +122,14 @@ async def test_a_server_that_connects_again_later_is_not_taken_for_dead(
         assert owner is not None
         await asyncio.to_thread(own_broker.stop)
         await owner.broker.close()
+        # Each server tries again after as long as the broker was away at most.
+        await asyncio.sleep(1.2)
         await asyncio.to_thread(own_broker.start)
-        # Long enough for the second server to connect, and to ask for the first one.
-        await asyncio.sleep(1.5)
+        reader = second.sessions.cluster
+        assert reader is not None
+        await within(reader.broker.connected())
+        # Long enough for the second server to ask for the first one.
+        await asyncio.sleep(0.9)
         await owner.broker.open()
         engine.tokens.put_nowait("one")
         engine.tokens.put_nowait(None)

@@ -50,6 +50,19 @@ async def test_a_full_disk_ends_the_answer_with_an_error(file: Path) -> None:
     assert freed.frames()[-1].finish[0].reason == "stop"
 
 
+async def test_a_file_of_the_first_version_is_converted(file: Path) -> None:
+    async with process(Scripted(WORDS), file) as application:
+        client = await Client(application, body=STATEFUL)
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("ALTER TABLE sessions DROP COLUMN stopped")
+        db.execute("PRAGMA user_version = 1")
+    async with process(Scripted(WORDS), file) as application:
+        path = f"/v1/streams/{client.frames_start_id()}"
+        again = await Client(application, path, method="GET")
+    assert "".join(text for _, text in deltas(again)) == WORDS
+    assert again.frames()[-1].finish[0].reason == "stop"
+
+
 async def test_the_file_is_readable_by_its_owner_alone(file: Path) -> None:
     async with process(Scripted(WORDS), file) as application:
         await Client(application, body=STATEFUL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from torvyn.jetstream.requests import ask
 from torvyn.manifest.settings import resolve
 from torvyn.serve import Application, ServerSettings
 from torvyn.testing import Clock
+from torvyn.transport.sessions.servers import control, peers
 from torvyn.transport.sessions.servers.cluster import Cluster
 from torvyn.transport.sessions.servers.peers import Peers
 from torvyn.transport.sessions.shared import housekeeping
+from torvyn.transport.sessions.shared.address import bucket_stream
 from torvyn.transport.sessions.shared.records import SessionRecord
 
 
@@ -48,7 +51,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 async def set_limits(application: Application, **limits: Any) -> None:
     """Changes the stream of the records at the broker."""
     cluster = cluster_of(application)
-    name = cluster.address.records_stream
+    name = bucket_stream(cluster.address.records_bucket)
     config = (await ask(cluster.broker, f"STREAM.INFO.{name}"))["config"]
     await ask(cluster.broker, f"STREAM.UPDATE.{name}", {**config, **limits})
 
@@ -110,6 +113,66 @@ async def test_servers_that_are_gone_are_forgotten_after_a_while(shared: str) ->
             clock.advance(1)
         assert (peers.is_gone("server-999"), peers.is_gone("server-0")) == (True, False)
         assert len(peers._gone) <= 60
+
+
+def test_a_server_that_hangs_is_noticed_within_two_seconds() -> None:
+    asks_s = peers._MISSES * control.ALIVE_S + (peers._MISSES - 1) * peers._AGAIN_S
+    assert peers._EVERY_S + asks_s < 2
+
+
+@pytest.mark.parametrize(("servers", "sessions"), [(2, 4), (6, 4), (2, 12), (6, 12)])
+async def test_housekeeping_asks_for_what_a_server_owns(
+    shared: str, monkeypatch: pytest.MonkeyPatch, servers: int, sessions: int
+) -> None:
+    requests: list[str] = []
+    async with AsyncExitStack() as stack:
+        applications = [
+            await stack.enter_async_context(process(Gated(), shared)) for _ in range(servers)
+        ]
+        owner, *others = applications
+        clients = [await begun(owner, 1) for _ in range(sessions)]
+        for application in others:
+            await application.sessions.connect()
+        for application in applications:
+            await cluster_of(application)._housekeeping.sweep()  # one of them looks
+        for application in applications:
+            note_publishes(cluster_of(application).broker.client, requests)
+        for application in applications:
+            await cluster_of(application).store.renew()
+            await cluster_of(application)._housekeeping.sweep()
+        # A record per session; for each server whether another one has looked; and that one's look.
+        assert len(requests) <= sessions + servers + 4
+        for client in clients:
+            client.leave()
+            await within(client.task)
+
+
+def note_publishes(client: Any, requests: list[str]) -> None:
+    send = client._send_publish
+
+    async def noted(subject: str, *rest: Any) -> None:
+        requests.append(subject)
+        await send(subject, *rest)
+
+    client._send_publish = noted
+
+
+async def test_frames_and_prompts_without_a_record_are_deleted_by_one_of_the_servers(
+    shared: str,
+) -> None:
+    async with process(Gated(), shared) as first, process(Gated(), shared) as second:
+        client = await begun(first, 1)
+        await second.sessions.connect()
+        store = cluster_of(second).store
+        await store.prompts.put(client.frames_start_id(), "what was asked")
+        await cluster_of(first).store.records.delete(client.frames_start_id())
+        cluster_of(first).store.disown(client.frames_start_id())
+        for _ in range(3):
+            for application in (first, second):
+                await cluster_of(application)._housekeeping.sweep()
+        assert (await store.log.ids(), await store.prompts.ids()) == ([], [])
+        client.leave()
+        await within(client.task)
 
 
 async def test_a_server_that_is_heard_of_again_is_not_gone(shared: str) -> None:

@@ -121,7 +121,7 @@ async def test_the_streams_of_a_killed_server_do_not_count(keyed: Keyed, shared:
 async def test_the_entry_of_a_key_forgets_servers_that_were_killed(
     keyed: Keyed, shared: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_limits, "_RENEW_S", 0.05)
+    monkeypatch.setattr(key_limits, "RENEW_S", 0.05)
     keyed.add("calm", requests_per_minute=100)
     async with servers(keyed, shared, Gated(), Gated()) as (first, second):
         clients = [ask(keyed, "calm", server) for server in (first, second)]
@@ -143,10 +143,10 @@ def _name(server: Application) -> str:
 
 async def _servers_of_entries(server: Application) -> set[str]:
     """The servers that the entries of keys name."""
-    limits = server.authenticator.shared
-    assert limits is not None
-    uses = [await limits._read(key) for key in limits._own]
-    return {name for use, _ in uses for name in use.streams}
+    assert server.sessions.cluster is not None
+    counts = server.sessions.cluster._counts
+    entries = [await counts._read(key) for key in counts._counts]
+    return {name for entry, _ in entries for name in entry.streams}
 
 
 async def test_servers_share_the_tokens_per_second_of_a_key(keyed: Keyed, shared: str) -> None:

@@ -282,6 +282,22 @@ SERVE: Final = Table(
             "new ones are rejected while clients have not read that much.",
             32 * MiB,
         ),
+        size("session_prompt", "The largest prompt of a stateful answer that is stored.", MiB),
+        size(
+            "session_room",
+            "Bytes that a broker stores of the frames of all stateful answers; of their prompts, "
+            "a quarter as many.",
+            1024 * MiB,
+        ),
+        Key(
+            "session_share",
+            "ratio",
+            "The part of `max_sessions`, `session_memory` and `session_room` that one tenant may "
+            "take, if the API keys have several tenants.",
+            default=0.5,
+            minimum=0.001,
+            maximum=1,
+        ),
         Key(
             "max_sessions",
             "integer",

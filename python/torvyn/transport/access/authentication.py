@@ -49,6 +49,11 @@ class Authenticator:
     def has_keys(self) -> bool:
         return self._keyring is not None
 
+    @property
+    def has_tenants(self) -> bool:
+        """Whether there are keys of more than one tenant."""
+        return self._keyring is not None and self._keyring.has_tenants
+
     def identify(self, headers: Mapping[str, str], **context: Any) -> Caller:
         """The caller, by HTTP headers (names in lower case) or gRPC metadata. Raises a rejection.
         `context` goes to the audit log: request id and peer."""

@@ -59,6 +59,11 @@ class Keyring:
     def __len__(self) -> int:
         return len(self._callers)
 
+    @property
+    def has_tenants(self) -> bool:
+        """Whether its keys have more than one tenant."""
+        return self._has_tenants
+
     def caller_of(self, key: str) -> Caller | None:
         """The caller of a key, expired or not. The look-up compares salted hashes, so its duration
         reveals nothing that leads to a key."""
@@ -97,6 +102,7 @@ class Keyring:
     def _use(self, file: KeyFile) -> None:
         self._file = file
         self._callers = {record.hash: self._caller(record) for record in file.keys.values()}
+        self._has_tenants = len({caller.tenant for caller in self._callers.values()}) > 1
 
     def _caller(self, record: KeyRecord) -> Caller:
         """With this worker's part of the limits."""

@@ -45,8 +45,7 @@ class StreamRoutes:
         is_cancelled = exchange.query.get("cancel") in _TRUE
         call = self._dispatcher.running.find(id, exchange.caller)
         if call is not None:
-            call.cancel() if is_cancelled else call.stop()
-            done = {"cancelled" if is_cancelled else "stopped": True}
+            done = await self._sessions.stop(call, is_cancelled)
         else:
             self._dispatcher.require_sessions()
             done = await self._sessions.stop_stored(id, exchange.caller, is_cancelled)

@@ -1,4 +1,8 @@
-"""How much sessions keep: each of a few as much as one may; more than a few share a limit."""
+"""How much sessions keep: each of a few as much as one may; more than a few share a limit.
+
+Tenants share it first, and then the sessions of each tenant: one with many sessions leaves the
+others what they need.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,27 @@ class SessionMemory:
     def __init__(self, settings: ServerSettings) -> None:
         self._whole_bytes = settings.session_bytes
         self.limit_bytes = settings.session_memory_bytes
-        self._few = max(1, self.limit_bytes // self._whole_bytes)
-        self._planned = self._few
-        """How many sessions the shares are for."""
+        self._planned: dict[str, int] = {}
+        """How many sessions of each tenant the shares are for."""
 
-    def share_bytes(self) -> int:
-        """What each session may keep at the moment."""
-        return min(self._whole_bytes, max(_LEAST_BYTES, self.limit_bytes // self._planned))
+    def share_bytes(self, tenant: str) -> int:
+        """What each session of the tenant may keep at the moment."""
+        planned = self._planned.get(tenant, 1)
+        return min(self._whole_bytes, max(_LEAST_BYTES, self._tenant_bytes // planned))
 
-    def plan(self, sessions: int) -> bool:
-        """Plans for that many sessions; whether their shares became smaller."""
-        has_shrunk = sessions > self._planned
-        if has_shrunk or sessions < self._planned / (2 * _MORE):
-            self._planned = max(self._few, int(_MORE * sessions) + 1)
-        return has_shrunk
+    @property
+    def _tenant_bytes(self) -> int:
+        return self.limit_bytes // max(1, len(self._planned))
+
+    def plan(self, tenant: str, sessions: int) -> bool:
+        """Plans for that many sessions of the tenant; whether shares became smaller."""
+        if not sessions:
+            self._planned.pop(tenant, None)
+            return False
+        planned = self._planned.get(tenant, 0)
+        is_new = not planned and bool(self._planned)
+        few = max(1, self._tenant_bytes // self._whole_bytes)
+        has_shrunk = sessions > max(planned, few)
+        if sessions > planned or sessions < planned / (2 * _MORE):
+            self._planned[tenant] = sessions if sessions <= few else int(_MORE * sessions) + 1
+        return has_shrunk or is_new

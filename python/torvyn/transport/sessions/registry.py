@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.http.exchange import ID
-from torvyn.transport.rejection import Rejection, unknown_stream
+from torvyn.transport.rejection import SHARE_FULL, Rejection, prompt_too_large, unknown_stream
 from torvyn.transport.sessions.kept_sessions import KeptSessions
-from torvyn.transport.sessions.revival import error_frames, replayed, to_stored
+from torvyn.transport.sessions.revival import error_frames, replayed, stopped_frames, to_stored
 from torvyn.transport.sessions.servers.cluster import Cluster
 from torvyn.transport.sessions.session import Session
 from torvyn.transport.sessions.session_answers import SessionAnswers
 from torvyn.transport.sessions.shared.address import is_address
-from torvyn.transport.sessions.store import FrameStore, SessionStore
+from torvyn.transport.sessions.store import FrameStore, SessionLost, SessionStore, taken_over
 
 if TYPE_CHECKING:
     from torvyn.transport.access.admission import Admission
     from torvyn.transport.access.authentication import Authenticator
+    from torvyn.transport.call import Call
     from torvyn.transport.dispatch.running_calls import RunningCalls
     from torvyn.transport.dispatch.service_table import ServiceTable
     from torvyn.transport.request_body import InferenceRequest
@@ -51,7 +52,8 @@ class SessionRegistry:
         self._running = running
         access = (authenticator, admission, running)
         self._answers = SessionAnswers(settings, services, *access, self._spawn)
-        self._sessions = KeptSessions(settings, self._evict)
+        self._authenticator = authenticator
+        self._sessions = KeptSessions(settings, self._evict, self.tenant_share)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_cleaned = False
         self.cluster: Cluster | None = None
@@ -62,7 +64,8 @@ class SessionRegistry:
         if path is not None and is_address(path):
             self.cluster = Cluster(path, settings, self, running)
             self._store = self.cluster.store
-            authenticator.shared = self.cluster.key_limits(authenticator.limits)
+            if authenticator.has_keys:
+                authenticator.shared = self.cluster.key_limits(authenticator.limits)
         elif path:
             self._store = self._file = SessionStore(Path(path))
         self.resumed = 0
@@ -70,6 +73,10 @@ class SessionRegistry:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def tenant_share(self) -> float:
+        """The part of what sessions may take that one tenant may have."""
+        return self._settings.session_share if self._authenticator.has_tenants else 1.0
 
     def open(self) -> None:
         """Opens the file of the store now; raises if that fails."""
@@ -97,13 +104,33 @@ class SessionRegistry:
         try:
             if self._store is not None:
                 self._clean_once()
-                await self._store.begin(to_stored(session, request))
+                await self._begin(self._store, self._to_stored(session, request), caller)
                 session.store = self._store
             await self._answers.start(session, request, answer, peer)
         except BaseException:
             await self.forget(session)
             raise
         return session
+
+    def _to_stored(self, session: Session, request: InferenceRequest) -> StoredSession:
+        stored = to_stored(session, request)
+        size_bytes, limit_bytes = len(stored.request), self._settings.session_prompt_bytes
+        if size_bytes > limit_bytes:
+            raise prompt_too_large(size_bytes, limit_bytes, "`session_prompt` of `[serve]`")
+        return stored
+
+    async def _begin(self, store: FrameStore, stored: StoredSession, caller: Caller) -> None:
+        """Stores it, in place of the tenant's oldest sessions that have ended if there is no room.
+        Raises a rejection if too few have."""
+        while True:
+            try:
+                await store.begin(stored)
+                return
+            except Rejection as rejection:
+                oldest = self._sessions.oldest_ended(caller.tenant)
+                if rejection.code != SHARE_FULL or oldest is None:
+                    raise
+            await self.forget(oldest)
 
     async def find(self, id: str, caller: Caller) -> Session:
         """The session with that id, in memory or in the store, if it is the caller's."""
@@ -138,8 +165,7 @@ class SessionRegistry:
         # The rest of the answer goes to observers, and is not stored.
         session.store = None
         if self.cluster is not None:
-            # Its record expires if no other server continues it.
-            self.cluster.store.owned.pop(session.id, None)
+            self.cluster.store.disown(session.id)
         if session.link is not None:
             session.link.close()
         call = self._running.calls.get(session.id)
@@ -153,6 +179,21 @@ class SessionRegistry:
         self.remove(session)
         if self._store is not None:
             await self._store.drop(session.id)
+
+    async def stop(self, call: Call, is_cancelled: bool) -> dict[str, Any]:
+        """Stops or cancels a running answer. That of a session ends whatever becomes of this
+        server: raises if the store does not take that."""
+        call.cancel() if is_cancelled else call.stop()
+        session = self._sessions.get(call.id)
+        if session is not None and session.stopping is not None:
+            try:
+                await asyncio.shield(session.stopping)
+            except SessionLost as lost:
+                if lost.code != taken_over().code:
+                    raise
+                # It is the stream of another server now, which a client came back to.
+                return await self.stop_stored(call.id, call.wire.caller, is_cancelled)
+        return {"cancelled" if is_cancelled else "stopped": True}
 
     async def stop_stored(self, id: str, caller: Caller, is_cancelled: bool) -> dict[str, Any]:
         """Deletes a session whose answer has ended, or stops one that another server generates;
@@ -226,7 +267,9 @@ class SessionRegistry:
             self.add(session)
         session.store = self._store
         progress = session.refill(stored)
-        if not stored.is_over:
+        if not stored.is_over and stored.stopped:
+            await session.add(stopped_frames(session, stored))
+        elif not stored.is_over:
             try:
                 request, answer = replayed(
                     self._services, stored, progress, self._settings.request_fallback

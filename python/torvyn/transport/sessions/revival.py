@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
+from torvyn.protocol.frames import EndFrame, Finish, FinishReason
 from torvyn.transport.rejection import is_retryable
 from torvyn.transport.request_body import InferenceRequest
 from torvyn.transport.sessions.replay import Progress, ReplayedAnswer, generation_lost
@@ -53,13 +54,28 @@ def replayed(
     return request, rest
 
 
+def stopped_frames(session: Session, stored: StoredSession) -> list[bytes]:
+    """The end of an answer that a client had stopped before its server ended."""
+    options = json.loads(stored.request)["options"] if stored.request else {}
+    is_stopped = stored.stopped == "stop"
+    reason: FinishReason = "stop" if is_stopped else "cancelled"
+    by = "client" if is_stopped else None
+    choices = range(options.get("n") or 1)
+    finishes = tuple(Finish(index, reason, stopped_by=by) for index in choices)
+    return [_encoder(session).encode_end(EndFrame(session.buffer.next, finishes, None, None))]
+
+
 def error_frames(session: Session, error: TorvynError) -> list[bytes]:
     """The last frames of an answer that cannot continue."""
-    encoder = Encoder(
-        "torvyn", "json", id=session.id, flow=session.flow, created=0, epoch=session.epoch
-    )
+    encoder = _encoder(session)
     last = session.buffer.next - 1
     return [
         encoder.error(error.code, error.message, is_retryable(error), last + 1),
         encoder.end([(0, "error", None, None, None)], None, None, last + 2),
     ]
+
+
+def _encoder(session: Session) -> Encoder:
+    return Encoder(
+        "torvyn", "json", id=session.id, flow=session.flow, created=0, epoch=session.epoch
+    )

@@ -62,6 +62,8 @@ class Session:
         """Runs the answer."""
         self._storing: asyncio.Future[None] | None = None
         """The frames that were given to the store last."""
+        self.stopping: asyncio.Future[None] | None = None
+        """Stores that a client has stopped it."""
         self.on_idle: Callable[[Session], None] = _ignore
         """Called when it has no client."""
         self.share_bytes: Callable[[], int] = lambda: limit_bytes
@@ -166,6 +168,12 @@ class Session:
             self._unread_bytes -= len(frame)
         if self.store is not None:
             self._dropped.add_frame(frame)
+
+    def stop(self, kind: str) -> None:
+        """A client stops or cancels the answer: no server or process continues it."""
+        if self.store is not None and not self.is_over:
+            self.stopping = asyncio.ensure_future(self.store.stop(self.id, kind))
+            self.stopping.add_done_callback(_retrieve)
 
     def suspend(self) -> None:
         """Stops the answer; the next process continues it for the client that resumes."""
@@ -310,6 +318,9 @@ class SessionWire(Wire):
     @property
     def has_begun(self) -> bool:
         return self._session.buffer.start is not None
+
+    def stopping(self, kind: str) -> None:
+        self._session.stop(kind)
 
     async def until_left(self) -> None:
         """Never returns: a session that no client resumes is cancelled."""

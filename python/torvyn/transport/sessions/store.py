@@ -49,6 +49,8 @@ class FrameStore(Protocol):
 
     async def forget_before(self, id: str, seq: int, dropped: str) -> None: ...
 
+    async def stop(self, id: str, kind: str) -> None: ...
+
     async def drop(self, *ids: str) -> None: ...
 
 
@@ -72,6 +74,10 @@ class SessionStore:
     async def forget_before(self, id: str, seq: int, dropped: str) -> None:
         """Deletes the frames before that one, except the start."""
         await self._do(lambda file: file.forget_before(id, seq, dropped))
+
+    async def stop(self, id: str, kind: str) -> None:
+        """Whichever process continues the session ends it: `kind` is `stop` or `cancel`."""
+        await self._do(lambda file: file.stop(id, kind))
 
     async def load(self, id: str) -> StoredSession | None:
         stored: StoredSession | None = await self._do(lambda file: file.load(id))
@@ -162,6 +168,14 @@ def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:
 
 class SessionLost(Unavailable):
     """This server cannot continue a session, but another one may: its frames are not over."""
+
+
+def taken_over() -> SessionLost:
+    return SessionLost(
+        "another server continues this stream",
+        code="session.taken-over",
+        hint="resume it",
+    )
 
 
 def store_failed(why: str, what_to_do: str = "check the disk of the server") -> Unavailable:

@@ -22,12 +22,13 @@ from torvyn.errors import MissingError
 
 logger = logging.getLogger("torvyn.transport")
 
-VERSION: Final = 1
+VERSION: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, tenant TEXT NOT NULL, caller TEXT NOT NULL, flow TEXT NOT NULL,
     epoch TEXT NOT NULL, asked TEXT NOT NULL, first INTEGER NOT NULL DEFAULT 1,
-    gone TEXT NOT NULL DEFAULT '{}', is_over INTEGER NOT NULL DEFAULT 0
+    gone TEXT NOT NULL DEFAULT '{}', is_over INTEGER NOT NULL DEFAULT 0,
+    stopped TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS frames (
     place INTEGER PRIMARY KEY, session TEXT NOT NULL, seq INTEGER NOT NULL,
@@ -53,11 +54,17 @@ class StoredSession:
     dropped: str = "{}"
     """The text of the dropped frames, as `Progress` stores it."""
     is_over: bool = False
+    stopped: str = ""
+    """`stop` or `cancel`, if a client has asked for it."""
     frames: tuple[bytes, ...] = ()
 
 
-_FIELDS = ("id", "tenant", "caller", "flow", "epoch", "request", "first", "dropped", "is_over")
-"""In the order of the columns that `load` selects."""
+_COLUMNS = "id, tenant, caller, flow, epoch, asked, first, gone, is_over, stopped"
+_FIELDS = (
+    *("id", "tenant", "caller", "flow", "epoch", "request", "first", "dropped", "is_over"),
+    "stopped",
+)
+"""In the order of the columns."""
 
 
 class StoreFile:
@@ -107,6 +114,9 @@ class StoreFile:
         self._delete(places[2 : 2 * kept : 2])
         self._places[id] = places[:2] + places[max(2, 2 * kept) :]
 
+    def stop(self, id: str, kind: str) -> None:
+        self.db.execute("UPDATE sessions SET stopped = ? WHERE id = ?", (kind, id))
+
     def drop(self, *ids: str) -> None:
         for id in ids:
             self._delete(self._places.pop(id, array("q"))[::2])
@@ -116,8 +126,7 @@ class StoreFile:
         return [row[0] for row in self.db.execute("SELECT id FROM sessions")]
 
     def load(self, id: str) -> StoredSession | None:
-        names = "id, tenant, caller, flow, epoch, asked, first, gone, is_over"
-        row = self.db.execute(f"SELECT {names} FROM sessions WHERE id = ?", (id,)).fetchone()
+        row = self.db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (id,)).fetchone()
         if row is None:
             return None
         fields = dict(zip(_FIELDS, row, strict=True))
@@ -190,6 +199,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version > VERSION:
             raise _cannot_open(path, "it was written by a later version of torvyn")
+        if version == 1:
+            db.execute("ALTER TABLE sessions ADD COLUMN stopped TEXT NOT NULL DEFAULT ''")
         db.executescript(_SCHEMA)
         db.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:

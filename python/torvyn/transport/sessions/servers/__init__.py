@@ -6,7 +6,9 @@ peers          which other servers are alive
 requests       what other servers ask and tell about sessions
 remote_client  a client of a session of this server, at another one
 owner_link     a session that another server generates, read here
+shared_counts  what every server has of a count, and its limit
 key_limits     the limits of API keys, over all servers
+tenant_shares  what each tenant stores, over all servers
 remote_taps    observes streams without a session
 remote_calls   stops, cancels and updates what other servers generate
 """

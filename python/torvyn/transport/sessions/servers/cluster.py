@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from torvyn.errors import TorvynError
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Conflict, Refused
+from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Conflict, Publisher, Refused
 from torvyn.transport.rejection import unknown_stream
 from torvyn.transport.sessions.servers.control import Control, NoAnswer
 from torvyn.transport.sessions.servers.key_limits import SharedKeyLimits
@@ -23,14 +23,17 @@ from torvyn.transport.sessions.servers.peers import Peers
 from torvyn.transport.sessions.servers.remote_calls import RemoteCalls
 from torvyn.transport.sessions.servers.remote_taps import RemoteTaps
 from torvyn.transport.sessions.servers.requests import OwnerRequests
+from torvyn.transport.sessions.servers.shared_counts import SharedCounts
+from torvyn.transport.sessions.servers.tenant_shares import TenantShares
 from torvyn.transport.sessions.session import Session
 from torvyn.transport.sessions.shared.address import StoreAddress, cannot_open
+from torvyn.transport.sessions.shared.bucket import Bucket
 from torvyn.transport.sessions.shared.housekeeping import Housekeeping
-from torvyn.transport.sessions.shared.patience import broker_away
-from torvyn.transport.sessions.shared.store import SharedStore, taken_over
-from torvyn.transport.sessions.shared.streams import create_streams
+from torvyn.transport.sessions.shared.patience import broker_away, patiently
+from torvyn.transport.sessions.shared.store import SharedStore
+from torvyn.transport.sessions.shared.streams import StoreLimits, create_streams
 from torvyn.transport.sessions.shared.takeover import take_over
-from torvyn.transport.sessions.store import SessionLost, store_failed
+from torvyn.transport.sessions.store import SessionLost, store_failed, taken_over
 
 if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
@@ -44,6 +47,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("torvyn.transport")
 
 _CONNECT_S: Final = 5.0
+PROMOTE_S: Final = 10.0
+"""How long the streams of a server that is gone wait for the broker."""
+_FIND_S: Final = 5.0
+"""How long a client that comes back waits for it."""
 _TRIES: Final = 8
 """Servers that want the same session at once get it one after the other."""
 
@@ -71,14 +78,23 @@ class Cluster:
         self.calls = RemoteCalls(self, registry, running)
         self._taps = RemoteTaps(self.control, running)
         self._requests = OwnerRequests(self, registry)
-        self._housekeeping = Housekeeping(self.store, settings.session_ttl_s)
         self._connecting: asyncio.Future[None] | None = None
         self._finding: dict[tuple[str, str], asyncio.Future[Session | None]] = {}
+        bucket = Bucket(self.broker, Publisher(self.broker), self.address.limits_bucket)
+        self._counts = SharedCounts(bucket, self.control, self.peers)
+        self._housekeeping = Housekeeping(self.store, bucket, settings.session_ttl_s)
+        self._limits = StoreLimits(
+            settings.session_ttl_s, settings.stream_replicas, settings.session_room_bytes
+        )
 
     def key_limits(self, limits: KeyLimits) -> SharedKeyLimits:
-        """The limits of API keys, over all servers."""
-        records = self.store.records
-        return SharedKeyLimits(records, self.control, self.peers, limits.set_share)
+        """The limits of API keys, over all servers; with keys, there are tenants."""
+        self.store.shares = TenantShares(self._counts, self._tenant_bytes)
+        return SharedKeyLimits(self._counts, limits.set_share)
+
+    def _tenant_bytes(self) -> int:
+        """What the prompts and records of one tenant may take."""
+        return int(self._registry.tenant_share() * self._limits.requests_bytes)
 
     async def connect(self) -> None:
         """Returns when it is connected for the first time. Raises `session.cannot-open`."""
@@ -89,9 +105,7 @@ class Cluster:
     async def _connect(self) -> None:
         try:
             await self.broker.open(_CONNECT_S)
-            settings = self._settings
-            replicas = settings.stream_replicas
-            await create_streams(self.broker, self.address, settings.session_ttl_s, replicas)
+            await create_streams(self.broker, self.address, self._limits)
         except (TorvynError, Refused) as error:
             reason = self.broker.connection.status.reason
             await self.broker.close()
@@ -103,6 +117,7 @@ class Cluster:
         if self._connecting is None:
             return
         self._housekeeping.stop()
+        self._counts.close()
         self.peers.close()
         await self.broker.close()
 
@@ -141,17 +156,18 @@ class Cluster:
 
     async def _find(self, id: str, caller: Caller) -> Session | None:
         try:
-            for _ in range(_TRIES):
-                record = await self._record(id, caller)
-                if record is None:
-                    return None
-                found = await self._open(record, caller)
-                if found is not None:
-                    return found
-        except BrokerUnavailable:
-            raise broker_away() from None
+            return await patiently(self.broker, lambda: self._try_to_find(id, caller), _FIND_S)
         except Refused as error:
             raise store_failed(str(error), "see the limits of the broker") from error
+
+    async def _try_to_find(self, id: str, caller: Caller) -> Session | None:
+        for _ in range(_TRIES):
+            record = await self._record(id, caller)
+            if record is None:
+                return None
+            found = await self._open(record, caller)
+            if found is not None:
+                return found
         return None
 
     async def _open(self, record: SessionRecord, caller: Caller) -> Session | None:
@@ -229,12 +245,12 @@ class Cluster:
         """Takes over a session that is read here."""
         if session.link is None or session.is_suspended:
             return
+        link = session.link
         try:
-            await self._promote(session, session.link)
+            await patiently(self.broker, lambda: self._promote(session, link), PROMOTE_S)
         except (TorvynError, Refused) as error:
             logger.warning("session %s cannot be continued here: %s", session.id[:8], error)
-            is_away = isinstance(error, BrokerUnavailable)
-            session.lose(broker_away() if is_away else taken_over())
+            session.lose(error if isinstance(error, SessionLost) else taken_over())
 
     async def _promote(self, session: Session, link: OwnerLink) -> None:
         for _ in range(_TRIES):

@@ -19,10 +19,14 @@ logger = logging.getLogger("torvyn.transport")
 
 ALL: Final = "all"
 ANSWER_S: Final = 2.0
-"""A server that answers later is taken for dead."""
+"""How long a request that does something may take."""
+ALIVE_S: Final = 0.6
+"""A server that does not say for so long, twice, that it is there is taken for dead."""
 
-_SETTLE_S: Final = 5.0
-"""After a broker was away, its servers connect again one after the other."""
+_SETTLE_S: Final = 0.5
+_LONGEST_SETTLE_S: Final = 5.5
+"""After a broker was away, its servers connect again one after the other: each tries again after as
+long as it was away at most, and after 5 s."""
 _TRIES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.3)
 
 Fields = Mapping[str, Any]
@@ -48,26 +52,32 @@ class Control:
         self.on_heard: Callable[[str], None] = lambda server: None
         """Called with the server that a request comes from."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_back_s: float | None = None
-        """When the connection was established again."""
-        self._has_connected = False
+        self._lost_s: float | None = None
+        """When the connection was lost."""
+        self._settled_s = 0.0
+        """When the others have probably connected again as well."""
         broker.setups.append(self._subscribe)
+        broker.teardowns.append(self._on_lost)
 
     async def _subscribe(self, client: Any) -> None:
         for name in (self.server, ALL):
             await client.subscribe(self._address.control_subject(name), cb=self._on_request)
         # Whoever learns of this server later can ask it.
         await client.flush()
-        if self._has_connected:
-            self._is_back_s = asyncio.get_running_loop().time()
-        self._has_connected = True
+        if self._lost_s is not None:
+            now_s = asyncio.get_running_loop().time()
+            away_s, self._lost_s = now_s - self._lost_s, None
+            self._settled_s = now_s + min(away_s + _SETTLE_S, _LONGEST_SETTLE_S)
+
+    def _on_lost(self) -> None:
+        if self._lost_s is None:
+            self._lost_s = asyncio.get_running_loop().time()
 
     @property
     def is_settling(self) -> bool:
         """Whether the connection was lost a moment ago: then other servers may seem to be gone
         that connect again soon."""
-        now_s = asyncio.get_running_loop().time()
-        return self._is_back_s is not None and now_s - self._is_back_s < _SETTLE_S
+        return asyncio.get_running_loop().time() < self._settled_s
 
     async def ask(
         self, server: str, kind: str, timeout_s: float = ANSWER_S, **fields: Any
@@ -101,7 +111,7 @@ class Control:
                     raise
                 if error.is_certain:
                     await asyncio.sleep(timeout_s)
-        return await self.ask(server, kind, ANSWER_S, **fields)
+        return await self.ask(server, kind, 2 * ALIVE_S, **fields)
 
     def tell(self, server: str, kind: str, **fields: Any) -> None:
         """Sends a message that needs no answer; it may be lost with the connection."""

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Final
 
 from torvyn.jetstream import BrokerUnavailable
-from torvyn.transport.sessions.servers.control import Control, NoAnswer
+from torvyn.transport.sessions.servers.control import ALIVE_S, Control, NoAnswer
 
-_EVERY_S: Final = 0.5
+_EVERY_S: Final = 0.4
+_AGAIN_S: Final = 0.05
 _MISSES: Final = 2
 """A server that does not answer so often is gone; one that nobody listens for is gone at once."""
 _REMEMBER_S: Final = 60.0
@@ -64,9 +65,9 @@ class Peers:
     async def _ask(self, server: str) -> None:
         misses = 0
         while misses < _MISSES:
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(_AGAIN_S if misses else _EVERY_S)
             try:
-                await self._control.ask(server, "here")
+                await self._control.ask(server, "here", ALIVE_S)
                 misses = 0
             except NoAnswer as error:
                 if not self._control.is_settling:

@@ -35,17 +35,20 @@ class RemoteCalls:
         await self._cluster.connect()
         fields: dict[str, Any] = {"id": id, "tenant": caller.tenant}
         control = self._cluster.control
+        record: SessionRecord | None = None
         try:
             record = await self._cluster.store.records.get(id)
             if record is None:
                 return await control.ask(ALL, kind, _ANYONE_S, **fields)
             if record.tenant != caller.tenant:
                 return None
-            if await self._cluster.is_alive(record):
-                return await control.ask(record.owner, kind, **fields)
-            return await self._forget(record)
+            if not await self._cluster.is_alive(record):
+                return await self._forget(record)
+            return await control.ask(record.owner, kind, **fields)
         except NoAnswer:
-            return None
+            if record is None:
+                return None
+            raise broker_away() from None
         except (BrokerUnavailable, Refused):
             raise broker_away() from None
 
@@ -72,5 +75,4 @@ class RemoteCalls:
         if kind == "update":
             call.update(stop=fields.get("stop"), max_tokens=fields.get("max_tokens"))
             return {"updated": True}
-        call.cancel() if kind == "cancel" else call.stop()
-        return {"cancelled" if kind == "cancel" else "stopped": True}
+        return await self._registry.stop(call, kind == "cancel")

@@ -46,24 +46,37 @@ class StoreAddress:
         return f"tv-sessions-{self.name}" if self.name else "tv-sessions"
 
     @property
-    def records_stream(self) -> str:
-        return f"KV_{self.records_bucket}"
+    def prompts_stream(self) -> str:
+        return f"{self.frames_stream}-prompts"
 
     @property
     def records_bucket(self) -> str:
         return f"{self.frames_stream}-records"
 
+    @property
+    def limits_bucket(self) -> str:
+        return f"{self.frames_stream}-limits"
+
     def frames_subject(self, id: str) -> str:
         return self._subject("session", id)
 
-    def record_subject(self, key: str) -> str:
-        return f"$KV.{self.records_bucket}.{key}"
+    def prompt_subject(self, id: str) -> str:
+        return self._subject("prompt", id)
 
     def control_subject(self, server: str) -> str:
         return self._subject("control", server)
 
     def _subject(self, kind: str, last: str) -> str:
         return ".".join(part for part in ("tv", kind, self.name, last) if part)
+
+
+def bucket_stream(bucket: str) -> str:
+    """The stream of a key-value bucket."""
+    return f"KV_{bucket}"
+
+
+def bucket_subject(bucket: str, key: str) -> str:
+    return f"$KV.{bucket}.{key}"
 
 
 def cannot_open(address: StoreAddress, why: str) -> MissingError:

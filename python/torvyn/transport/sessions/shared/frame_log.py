@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from torvyn.jetstream import BrokerConnection, Entry, Publisher, Revisions, Streams
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 from torvyn.transport.sessions.shared.address import StoreAddress
+from torvyn.transport.sessions.shared.patience import append_once, insistently
 
 _IS_OVER: Final = 1
 
@@ -44,6 +46,7 @@ class FrameLog:
     def __init__(
         self, broker: BrokerConnection, publisher: Publisher, address: StoreAddress
     ) -> None:
+        self._broker = broker
         self._messages = Revisions(broker, publisher, address.frames_stream)
         self._streams = Streams(broker)
         self._address = address
@@ -56,13 +59,15 @@ class FrameLog:
         return self._address.frames_subject(id)
 
     async def append(self, id: str, data: bytes, last: int) -> int:
-        """Adds a message behind the one with that number; returns its own. Raises `Conflict` if
-        another message is there already."""
-        return await self._messages.append(self.subject(id), data, last)
+        """Adds a message behind the one with that number, once; returns its own. Raises `Conflict`
+        if another message is there already."""
+        adding = partial(append_once, self._messages, self.subject(id), data, last)
+        return await insistently(self._broker, adding)
 
     async def tail(self, id: str) -> Entry | None:
         """The last message of the session, and its number."""
-        return await self._messages.last(self.subject(id))
+        subject = self.subject(id)
+        return await insistently(self._broker, lambda: self._messages.last(subject))
 
     async def forget_before(self, id: str, number: int) -> None:
         """Deletes the messages before that one."""

@@ -1,4 +1,4 @@
-"""How long to wait for a broker that is away."""
+"""How long to wait for a broker that is away, and for an answer that does not come."""
 
 from __future__ import annotations
 
@@ -6,12 +6,33 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable
+from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Conflict, Revisions
 from torvyn.transport.sessions.store import SessionLost
 
 T = TypeVar("T")
 
 _AGAIN_S: Final = 0.01
+_SILENT_S: Final = 0.3
+"""After so long a cluster of brokers is asked again: what reaches a stream between two leaders gets
+no answer."""
+
+
+async def insistently(broker: BrokerConnection, work: Callable[[], Awaitable[T]]) -> T:
+    """The first result of the work, which is begun again while there is none. It must notice what
+    it has done before. With one broker nothing is gained by asking again."""
+    if not broker.is_cluster:
+        return await work()
+    tries: set[asyncio.Future[T]] = set()
+    try:
+        while True:
+            tries.add(asyncio.ensure_future(work()))
+            when = asyncio.FIRST_COMPLETED
+            done, tries = await asyncio.wait(tries, timeout=_SILENT_S, return_when=when)
+            for one in done:
+                return one.result()
+    finally:
+        for one in tries:
+            one.cancel()
 
 
 async def patiently(broker: BrokerConnection, work: Callable[[], Awaitable[T]], wait_s: float) -> T:
@@ -31,6 +52,18 @@ async def patiently(broker: BrokerConnection, work: Callable[[], Awaitable[T]], 
             if loop.time() >= end_s:
                 raise broker_away() from None
         await asyncio.sleep(_AGAIN_S)
+
+
+async def append_once(messages: Revisions, subject: str, data: bytes, last: int) -> int:
+    """Adds a message behind the one with that number, and returns its own; also if it is there
+    already, because a confirmation was lost. Raises `Conflict` if another one is there."""
+    try:
+        return await messages.append(subject, data, last)
+    except Conflict:
+        tail = await messages.last(subject)
+        if tail is None or tail.value != data or tail.revision <= last:
+            raise
+        return tail.revision
 
 
 def broker_away() -> SessionLost:

@@ -7,6 +7,7 @@ the last one; from then on the broker refuses whatever the server before still w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 from collections import deque
@@ -23,7 +24,8 @@ from torvyn.transport.sessions.store_file import StoredSession
 
 logger = logging.getLogger("torvyn.transport")
 
-_READ_S: Final = 5.0
+_SILENT_S: Final = 1.0
+"""A reader that gets nothing for so long is given up, and another one is begun."""
 _LATE_S: Final = 0.005
 """A message that came first arrives in a moment."""
 
@@ -47,19 +49,18 @@ async def take_over(
         await store.drop(record.id)
         return None
     start = log.buffer.start
-    owned = OwnedLog(record, last, start.decode(), log.marks)
-    store.owned[record.id] = owned
+    request = record.request
+    if not request:
+        request = await store.prompts.get(record.id) or ""
+    await store.own(OwnedLog(record, last, start.decode(), log.marks))
     rest = log.buffer.take(record.first, sys.maxsize)
-    return record.to_stored((start, *rest), log.is_over)
+    return record.to_stored(request, (start, *rest), log.is_over)
 
 
 async def _close_log(store: SharedStore, log: _LogReader, record: SessionRecord) -> int:
     """Reads to the end, and puts our own message there; returns its number."""
     while True:
-        try:
-            await asyncio.wait_for(log.follower.is_caught_up.wait(), _READ_S)
-        except TimeoutError:
-            raise BrokerUnavailable("the frames of a session are not delivered") from None
+        await _catch_up(log.follower)
         last = log.follower.last
         if log.is_over:
             return last
@@ -68,6 +69,16 @@ async def _close_log(store: SharedStore, log: _LogReader, record: SessionRecord)
             return await store.log.append(record.id, mine.to_bytes(), last)
         except Conflict:
             await asyncio.sleep(_LATE_S)
+
+
+async def _catch_up(follower: Follower) -> None:
+    last = -1
+    while not follower.is_caught_up.is_set():
+        if follower.last == last:
+            raise BrokerUnavailable("the frames of a session are not delivered")
+        last = follower.last
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(follower.is_caught_up.wait(), _SILENT_S)
 
 
 class _LogReader:
