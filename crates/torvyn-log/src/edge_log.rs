@@ -351,6 +351,11 @@ impl EdgeLog {
         self.write().pending()
     }
 
+    /// The most bytes of a batch of several elements; 0 where batches have no limit.
+    pub fn batch_bytes(&self) -> usize {
+        self.limits.batch_bytes.unwrap_or(0)
+    }
+
     /// Whether the writer's input has ended.
     pub fn is_closed(&self) -> bool {
         self.write().is_closed
