@@ -202,7 +202,7 @@ impl Output {
                 let has_taken = may_take && queue.take_all(&self.log);
                 (queue.due(now), has_taken)
             };
-            if has_taken {
+            if has_taken && self.log.take_pause() {
                 self.end.resume();
             }
             if due.is_empty() {

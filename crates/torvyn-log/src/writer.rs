@@ -63,6 +63,7 @@ impl Stage for LogWriter {
         if is_full && !pauses && limits.batch_bytes.is_none() {
             state.close_batch();
         }
+        state.is_paused |= is_full && pauses;
         drop(state);
         if is_first {
             self.untold_ns = self.untold_ns.or(Some(call.now_ns));
