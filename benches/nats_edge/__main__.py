@@ -22,18 +22,18 @@ MOST_SESSIONS = SESSIONS[-1]
 NAMES = {"edge": "`nats` edge", "hand": "nats-py by hand", "memory": "memory edge, one process"}
 OVER_BROKER = ("edge", "hand")
 METHOD = """\
-Two processes and a NATS server (JetStream in files) on this machine. Sessions: each sends
-{tokens} tokens per second for {seconds} s, in turn, to a node with a key; the edge keeps a bound
-per session. Latency is from the time at which a token is due to the sink in the other process, so
-that a source that is held back makes its tokens late; behind by: the median of the last tenth of
-the tokens; took: until the last one has arrived. CPU: user and system time of a process from its
-start to its end, per token, with the components in Python that make, pass on and check the tokens;
-the memory edge shows what those take. Throughput: {count:,} elements of 100 bytes from a source in
-Python to a sink that counts natively, from the start of the reader to its end. By hand: all tokens
-that are due in one message (at most {most:,}) with `publish_async` (256 on their way) and an
-ordered consumer of nats-py, without a key, a bound, a state or recovery. The results are compared
-before anything is reported: every element once, sessions in order. Medians of {rounds} interleaved
-rounds, after one that is not counted."""
+Two processes and a NATS server (JetStream in files) on this machine. Sessions: each sends {tokens}
+tokens per second for {seconds} s, in turn, to a node with a key; the edge keeps a bound per
+session. Latency is from the time at which a token is due to the sink in the other process, so that
+a source that is held back makes its tokens late; behind by: the median of the last tenth of the
+tokens; took: from when the first one is due until the last one has arrived. CPU: user and system
+time of a process from its first token to its end, per token, with the components in Python that
+make, pass on and check the tokens; the memory edge shows what those take. Throughput: {count:,}
+elements of 100 bytes from a source in Python to a sink that counts natively, from the start of the
+reader to its end. By hand: all tokens that are due in one message (at most {most:,}) with
+`publish_async` (256 on their way) and an ordered consumer of nats-py, without a key, a bound, a
+state or recovery. The results are compared before anything is reported: every element once,
+sessions in order. Medians of {rounds} interleaved rounds, after one that is not counted."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

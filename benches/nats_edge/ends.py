@@ -21,6 +21,8 @@ import torvyn
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 
 TOKENS_PER_S: Final = 50
+LEAD_S: Final = 1.0
+"""How long after the start of a source its first token is due: the other end starts as well."""
 TICK_S: Final = 0.0005
 """How often the source looks which tokens are due, in both programs."""
 PAYLOAD: Final = b"x" * 100
@@ -38,12 +40,15 @@ class Paced(torvyn.Source):
         self._every_ns = 1e9 / (sessions * TOKENS_PER_S)
         self._next = 0
         self._began_ns = 0
+        self.began_cpu_s = 0.0
+        """The CPU time of this process before its first token. The sink has the same."""
 
     def pull(self) -> object:
         if self._next >= self._count:
             return None
         now_ns = time.monotonic_ns()
-        self._began_ns = self._began_ns or now_ns
+        if not self._began_ns:
+            self._began_ns, self.began_cpu_s = now_ns + int(LEAD_S * 1e9), time.process_time()
         due_ns = self._began_ns + int(self._next * self._every_ns)
         if now_ns < due_ns:
             return torvyn.PENDING.after(max((due_ns - now_ns) / 1e9, TICK_S))
@@ -72,14 +77,19 @@ class Latencies(torvyn.Sink):
     def __init__(self) -> None:
         super().__init__()
         self.all_ns = []
+        self.began_cpu_s = 0.0
         self._last: dict[str, int] = {}
+        self._began_ns = self._ended_ns = 0
 
     def push(self, element: torvyn.Element) -> None:
         self.note(json.loads(element.text))
 
     def note(self, token: dict[str, Any]) -> None:
         session, due_ns = token["s"], token["t"]
-        self.all_ns.append(time.monotonic_ns() - due_ns)
+        if not self.all_ns:
+            self._began_ns, self.began_cpu_s = due_ns, time.process_time()
+        self._ended_ns = time.monotonic_ns()
+        self.all_ns.append(self._ended_ns - due_ns)
         assert self._last.get(session, 0) < due_ns, "a session's tokens came out of order, or twice"
         self._last[session] = due_ns
 
@@ -91,6 +101,7 @@ class Latencies(torvyn.Sink):
             "p50": ordered[len(ordered) // 2] / 1e6,
             "p99": ordered[len(ordered) * 99 // 100] / 1e6,
             "end_p50": late[len(late) // 2] / 1e6,
+            "took_s": (self._ended_ns - self._began_ns) / 1e9,
         }
 
 
@@ -102,10 +113,10 @@ class PassOn(torvyn.Processor):
 def run_edge(what: str, end: str, url: str, sessions: int, count: int) -> dict[str, float]:
     """`end`: `both` for a memory edge in this process."""
     os.environ["TORVYN_CLUSTER__NATS"] = url
-    sink = Latencies()
+    source, sink = Paced(sessions, count), Latencies()
     flow = torvyn.Flow(name=what)
     if what == "sessions":
-        flow.add("write", Paced(sessions, count)).add("read", PassOn, key="s", max_keys=10**5)
+        flow.add("write", source).add("read", PassOn, key="s", max_keys=10**5)
         flow.add("end", sink).connect("read", "end")
     else:
         flow.add("write", Repeated(count)).add("read", "null")
@@ -117,11 +128,12 @@ def run_edge(what: str, end: str, url: str, sessions: int, count: int) -> dict[s
         assert plan.cluster is not None
         part = torvyn.Flow.from_plan(replace(plan, cluster=replace(plan.cluster, segments=(end,))))
     _wait_for_start()
-    began_s, began_cpu_s = time.monotonic(), time.process_time()
+    began_s = time.monotonic()
     part.run()
-    took_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+    took_s = time.monotonic() - began_s
+    cpu_s = time.process_time() - (source.began_cpu_s or sink.began_cpu_s)
     figures = sink.figures() if sink.all_ns else {"count": part.statistics.edges[-1].taken}
-    return {**figures, "took_s": took_s, "cpu_s": cpu_s}
+    return {"took_s": took_s, **figures, "cpu_s": cpu_s}
 
 
 async def run_by_hand(what: str, end: str, url: str, sessions: int, count: int) -> dict[str, float]:
@@ -133,15 +145,16 @@ async def run_by_hand(what: str, end: str, url: str, sessions: int, count: int) 
     js = client.jetstream(publish_async_max_pending=256)
     await js.add_stream(StreamConfig(name="HAND", subjects=["hand"]))
     await asyncio.to_thread(_wait_for_start)
-    began_s, began_cpu_s = time.monotonic(), time.process_time()
+    began_s = time.monotonic()
+    paced, sink = Paced(sessions, count), Latencies()
     if end == "write":
-        source = Paced(sessions, count) if what == "sessions" else Repeated(count)
-        figures = await _publish(js, source)
+        figures = await _publish(js, paced if what == "sessions" else Repeated(count))
     else:
-        figures = await _receive(js, what, count)
-    took_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+        figures = await _receive(js, what, count, sink)
+    took_s = time.monotonic() - began_s
+    cpu_s = time.process_time() - (paced.began_cpu_s or sink.began_cpu_s)
     await client.close()
-    return {**figures, "took_s": took_s, "cpu_s": cpu_s}
+    return {"took_s": took_s, **figures, "cpu_s": cpu_s}
 
 
 async def _publish(js: Any, source: Any) -> dict[str, float]:
@@ -171,8 +184,7 @@ def _due(source: Any) -> Iterator[bytes | None]:
             return
 
 
-async def _receive(js: Any, what: str, count: int) -> dict[str, float]:
-    sink = Latencies()
+async def _receive(js: Any, what: str, count: int, sink: Latencies) -> dict[str, float]:
     done, received = asyncio.Event(), 0
 
     async def note(message: Any) -> None:

@@ -58,6 +58,7 @@ __all__ = [
     "WireExchange",
     "WireServer",
     "Workers",
+    "text_field",
 ]
 
 PARTS: list[str]
@@ -189,6 +190,7 @@ class EdgeLog:
         pauses: bool,
         batch_bytes: int | None = None,  # A batch of several elements has at most so many bytes
         key: Callable[[Any], str] | None = None,  # Batches keep the keys of elements apart
+        field: str | None = None,  # A text of JSON objects that is the key, where it is simple
     ) -> EdgeLog: ...
     def set_pauses(self, pauses: bool) -> None: ...  # Of a writer with a full buffer
     def set_offset(self, offset_ns: int) -> None: ...  # Unix time less the flow's time
@@ -610,6 +612,9 @@ class FileParser:
         """Pieces with types, the unknown piece's surface, and four rules of the model."""
 
 # Text
+
+def text_field(element: Any, name: str) -> str | None:
+    """The text of a field of a flat JSON object. None also where only a parser can tell."""
 
 @final
 class StopStrings:

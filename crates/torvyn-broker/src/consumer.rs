@@ -4,6 +4,7 @@
 //! that has missed a message is made anew.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_nats::header::NATS_MESSAGE_ID;
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use crate::answers::read_answer;
 use crate::connection::Connection;
-use crate::input::{Input, InputOptions};
+use crate::input::{Input, InputOptions, WINDOW_BYTES};
 
 /// How long the server keeps a request for messages.
 const EXPIRES: Duration = Duration::from_secs(30);
@@ -183,10 +184,14 @@ impl Consumer {
 
     /// Asks for as many messages as there is room for.
     fn request(&mut self, input: &Input) -> Option<String> {
+        // Before the room is looked up: the reader may make some meanwhile.
+        input.is_short.store(true, Ordering::Release);
         let room = input.room_bytes();
         // A message that is larger than all of the room comes alone.
-        let most = ((room as f64 / self.size_bytes) as usize).clamp(1, MOST_MESSAGES);
+        let most_in = |bytes: usize| ((bytes as f64 / self.size_bytes) as usize).clamp(1, MOST_MESSAGES);
+        let most = most_in(room);
         if room == 0 || self.requested > most / 2 {
+            input.is_short.store(self.requested <= most_in(WINDOW_BYTES) / 2, Ordering::Release);
             return None;
         }
         let count = most - self.requested;

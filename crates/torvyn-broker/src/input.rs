@@ -14,7 +14,7 @@ use crate::consumer::Consumer;
 use crate::read_messages::{Judged, ReadMessages};
 
 /// What may wait in memory for the reader.
-const WINDOW_BYTES: usize = 1024 * 1024;
+pub(crate) const WINDOW_BYTES: usize = 1024 * 1024;
 
 /// Called when a writer has ended, and when a message is damaged.
 pub trait OnEnd: Send + Sync {
@@ -41,6 +41,8 @@ pub struct Input {
     lane: u64,
     on_end: Box<dyn OnEnd>,
     is_over: AtomicBool,
+    /// Whether more would be asked for if there were more room: only then the reader tells that it has made some.
+    pub(crate) is_short: AtomicBool,
 }
 
 impl Input {
@@ -61,11 +63,12 @@ impl Input {
             lane,
             on_end,
             is_over: false.into(),
+            is_short: false.into(),
         });
         let listener = Arc::downgrade(&input);
         input.log.bell.listen(move || {
             owner.ring();
-            if let Some(input) = listener.upgrade() {
+            if let Some(input) = listener.upgrade().filter(|input| input.is_short.load(Ordering::Acquire)) {
                 input.notify.notify_one();
             }
         });

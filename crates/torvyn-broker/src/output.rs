@@ -198,11 +198,11 @@ impl Output {
             let (due, has_taken) = {
                 let mut queue = self.queue();
                 let now = Instant::now();
-                let may_take = self.takes && self.end.is_set() && queue.has_room();
+                let may_take = self.takes && self.end.is_set() && queue.wants(&self.log);
                 let has_taken = may_take && queue.take_all(&self.log);
                 (queue.due(now), has_taken)
             };
-            if has_taken {
+            if has_taken && self.log.take_pause() {
                 self.end.resume();
             }
             if due.is_empty() {

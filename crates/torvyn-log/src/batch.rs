@@ -19,6 +19,8 @@ const MAGIC: [u8; 4] = *b"TVB1";
 const HEADER: usize = 12;
 /// The bytes of a batch without elements.
 pub(crate) const EMPTY_BYTES: usize = HEADER;
+/// Room for a token, which is often alone.
+const FIRST_BYTES: usize = 128;
 
 const KEEP: u8 = 1;
 const NAMED: u8 = 2;
@@ -38,7 +40,7 @@ pub trait Attributes: Send + Sync {
 
 /// How the host language reads the key of an element.
 pub trait Keys: Send + Sync {
-    fn key_of(&self, element: &Element) -> Result<Arc<str>, StageError>;
+    fn key_of(&self, element: &Element, payload: &[u8]) -> Result<Arc<str>, StageError>;
 }
 
 /// What reading an element adds to its attributes.
@@ -71,7 +73,9 @@ pub struct BatchBuilder {
 
 impl Default for BatchBuilder {
     fn default() -> Self {
-        Self { bytes: vec![0; HEADER], count: 0, last_ns: 0, newest_ns: i64::MIN }
+        let mut bytes = Vec::with_capacity(FIRST_BYTES);
+        bytes.resize(HEADER, 0);
+        Self { bytes, count: 0, last_ns: 0, newest_ns: i64::MIN }
     }
 }
 
@@ -104,6 +108,35 @@ impl BatchBuilder {
         self.last_ns = time_ns;
         self.newest_ns = self.newest_ns.max(time_ns);
         self.count += 1;
+    }
+
+    /// Adds the elements of a finished batch. Only the time of its first one depends on what is before it.
+    fn append(&mut self, batch: &[u8]) -> Result<(), BatchError> {
+        let (header, elements) = batch.split_at_checked(HEADER).ok_or(BatchError::NotABatch)?;
+        let count = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+        let (mut rest, mut time_ns) = (elements, 0);
+        for at in 0..count {
+            decode_one(&mut rest, &mut time_ns).ok_or(BatchError::Truncated)?;
+            if at == 0 {
+                self.append_first(elements, time_ns).ok_or(BatchError::Truncated)?;
+            }
+            self.newest_ns = self.newest_ns.max(time_ns);
+            self.last_ns = time_ns;
+        }
+        self.count += count;
+        Ok(())
+    }
+
+    fn append_first(&mut self, mut elements: &[u8], time_ns: i64) -> Option<()> {
+        let (&flags, rest) = elements.split_first()?;
+        elements = rest;
+        let index = take(&mut elements)?;
+        take_signed(&mut elements)?;
+        self.bytes.push(flags);
+        put(&mut self.bytes, index);
+        put_signed(&mut self.bytes, time_ns.wrapping_sub(self.last_ns));
+        self.bytes.extend_from_slice(elements);
+        Some(())
     }
 
     pub fn len_bytes(&self) -> usize {
@@ -173,6 +206,15 @@ pub fn decode(batch: &[u8]) -> Result<Vec<Stored<'_>>, BatchError> {
     Ok(elements)
 }
 
+/// One batch with the elements of several, in their order.
+pub fn join<'a>(batches: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, BatchError> {
+    let mut joined = BatchBuilder::default();
+    for batch in batches {
+        joined.append(batch)?;
+    }
+    Ok(joined.finish())
+}
+
 fn decode_one<'a>(rest: &mut &'a [u8], last_ns: &mut i64) -> Option<Stored<'a>> {
     let (&flags, after) = rest.split_first()?;
     *rest = after;
@@ -236,6 +278,13 @@ mod tests {
                 .map(|one| (one.payload.to_vec(), one.time_ns, one.keep, one.name.as_str().to_owned()))
                 .collect();
             prop_assert_eq!(back, parts);
+        }
+
+        #[test]
+        fn joined_batches_have_the_elements_of_all(all in prop::collection::vec(parts(), 0..8)) {
+            let batches: Vec<Vec<u8>> = all.iter().map(|parts| encode(parts)).collect();
+            let joined = join(batches.iter().map(Vec::as_slice));
+            prop_assert_eq!(joined, Ok(encode(&all.concat())));
         }
 
         #[test]

@@ -125,6 +125,8 @@ pub(crate) struct WriterState {
     /// Batches that are full.
     pub full: VecDeque<OpenBatch>,
     pub next_sequence: u64,
+    /// The writer has paused since the carrier looked for the last time.
+    pub is_paused: bool,
     /// The writer accepts nothing more: its input has ended.
     pub is_closed: bool,
     /// Why the flow must fail.
@@ -349,6 +351,16 @@ impl EdgeLog {
     /// The elements and bytes that wait for the carrier.
     pub fn pending(&self) -> (u32, usize) {
         self.write().pending()
+    }
+
+    /// The most bytes of a batch of several elements; 0 where batches have no limit.
+    pub fn batch_bytes(&self) -> usize {
+        self.limits.batch_bytes.unwrap_or(0)
+    }
+
+    /// Whether the writer has paused since the last call, and is to be resumed.
+    pub fn take_pause(&self) -> bool {
+        std::mem::take(&mut self.write().is_paused)
     }
 
     /// Whether the writer's input has ended.

@@ -15,7 +15,7 @@ mod reader;
 mod varint;
 mod writer;
 
-pub use batch::{Attributes, BatchBuilder, BatchError, Keys, Marks, Stored, decode};
+pub use batch::{Attributes, BatchBuilder, BatchError, Keys, Marks, Stored, decode, join};
 pub use bell::Bell;
 pub use edge_log::{Batch, EdgeLog, Key, Lane, Limits, Receipts, Restore};
 pub use flow_end::FlowEnd;

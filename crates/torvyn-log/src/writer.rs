@@ -6,14 +6,19 @@ use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Stage, StageError, St
 
 use crate::edge_log::EdgeLog;
 
+/// The carrier is woken for the elements of a turn together, or for those of so much time.
+const COLLECT_NS: u64 = 250_000;
+
 pub struct LogWriter {
     log: Arc<EdgeLog>,
     attributes: Vec<u8>,
+    /// Since when elements wait of which the carrier does not know.
+    untold_ns: Option<u64>,
 }
 
 impl LogWriter {
     pub fn new(log: Arc<EdgeLog>) -> Self {
-        Self { log, attributes: Vec::new() }
+        Self { log, attributes: Vec::new(), untold_ns: None }
     }
 }
 
@@ -41,7 +46,7 @@ impl Stage for LogWriter {
             let message = format!("it has {size} bytes, and the edge stores at most {most}{whose}");
             return Err(StageError::new(ErrorKind::InvalidInput, message));
         }
-        let key = self.log.keys.as_ref().map(|keys| keys.key_of(element)).transpose()?;
+        let key = self.log.keys.as_ref().map(|keys| keys.key_of(element, payload)).transpose()?;
         let mut state = self.log.write();
         if let Some(message) = state.failure.take() {
             return Err(StageError::new(ErrorKind::Fatal, message));
@@ -58,12 +63,24 @@ impl Stage for LogWriter {
         if is_full && !pauses && limits.batch_bytes.is_none() {
             state.close_batch();
         }
+        state.is_paused |= is_full && pauses;
         drop(state);
-        if is_first || is_full {
+        if is_first {
+            self.untold_ns = self.untold_ns.or(Some(call.now_ns));
+        }
+        let is_late = |since: u64| call.now_ns.saturating_sub(since) >= COLLECT_NS;
+        if is_full || self.untold_ns.is_some_and(is_late) {
+            self.untold_ns = None;
             self.log.bell.ring();
         }
         // The carrier resumes the node when it has taken the batch.
         Ok(if is_full && pauses { Step::Pause } else { Step::Done })
+    }
+
+    fn rest(&mut self) {
+        if self.untold_ns.take().is_some() {
+            self.log.bell.ring();
+        }
     }
 
     fn complete(&mut self, _end: &End) -> Result<(), StageError> {

@@ -65,8 +65,7 @@ fn new_log(host: Host) -> Arc<EdgeLog> {
 struct FirstByte;
 
 impl Keys for FirstByte {
-    fn key_of(&self, element: &Element) -> Result<Arc<str>, StageError> {
-        let payload = element.payload.bytes(element.len).unwrap_or_default();
+    fn key_of(&self, _: &Element, payload: &[u8]) -> Result<Arc<str>, StageError> {
         Ok(char::from(payload[0]).to_string().into())
     }
 }

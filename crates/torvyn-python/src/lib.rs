@@ -85,6 +85,8 @@ mod _native {
     #[pymodule_export]
     use super::text::guard::TextGuard;
     #[pymodule_export]
+    use super::text::json_field::text_field;
+    #[pymodule_export]
     use super::text::splitter::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]
     use super::text::stop_strings::StopStrings;

@@ -237,6 +237,9 @@ pub trait Stage: Send {
         Ok(())
     }
 
+    /// The flow rests, or gives its thread to others: what was collected for somebody outside is theirs now.
+    fn rest(&mut self) {}
+
     /// An interrupt: forget unfinished work.
     fn interrupt(&mut self) {}
 

@@ -13,6 +13,7 @@ use torvyn_log::{
 use torvyn_stream::{
     ContentType, Delivery, Element, Emission, ErrorKind, Foreign, Payload, Stage, StageError,
 };
+use torvyn_text::text_field;
 
 use crate::element::convert::{attributes_of, bare_element, component_error};
 use crate::element::foreign::{foreign, object};
@@ -80,7 +81,7 @@ impl PyEdgeLog {
     // Arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (bell, next_sequence, buffer_bytes, max_element_bytes, pauses, batch_bytes=None, key=None))]
+    #[pyo3(signature = (bell, next_sequence, buffer_bytes, max_element_bytes, pauses, batch_bytes=None, key=None, field=None))]
     fn new(
         bell: &Bound<'_, PyBell>,
         next_sequence: u64,
@@ -89,11 +90,12 @@ impl PyEdgeLog {
         pauses: bool,
         batch_bytes: Option<usize>,
         key: Option<Py<PyAny>>,
+        field: Option<String>,
     ) -> Self {
         let bell = bell.get().0.clone();
         let codec = Box::new(JsonAttributes);
         let limits = Limits { buffer_bytes, pauses, max_element_bytes, batch_bytes };
-        let keys = key.map(|function| Box::new(KeyFunction(function)) as Box<dyn Keys>);
+        let keys = key.map(|function| Box::new(KeyFunction { field, function }) as Box<dyn Keys>);
         Self(Arc::new(EdgeLog::new(bell, codec, next_sequence, limits, keys)))
     }
 
@@ -227,15 +229,21 @@ impl PyEdgeLog {
     }
 }
 
-/// Calls a function of Python with each element.
-struct KeyFunction(Py<PyAny>);
+/// Calls a function of Python with each element, unless the key is a field that is found without it.
+struct KeyFunction {
+    field: Option<String>,
+    function: Py<PyAny>,
+}
 
 impl Keys for KeyFunction {
-    fn key_of(&self, element: &Element) -> Result<Arc<str>, StageError> {
+    fn key_of(&self, element: &Element, payload: &[u8]) -> Result<Arc<str>, StageError> {
+        if let Some(key) = self.field.as_ref().and_then(|field| text_field(payload, field)) {
+            return Ok(key.into());
+        }
         Python::attach(|py| {
             let read = || -> PyResult<Arc<str>> {
                 let made = bare_element(py, Symbols::get(py)?, element)?;
-                Ok(self.0.bind(py).call1((made,))?.extract::<&str>()?.into())
+                Ok(self.function.bind(py).call1((made,))?.extract::<&str>()?.into())
             };
             read().map_err(|error| component_error(py, error))
         })

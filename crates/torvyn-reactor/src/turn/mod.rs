@@ -55,9 +55,21 @@ impl Core {
         if self.edges.tracks {
             self.deliver_acknowledgements();
         }
+        self.rest();
         self.publish();
         buffers::return_outbox(std::mem::take(&mut self.outbox));
         turn
+    }
+
+    /// Tells the ends of edges that leave the process.
+    fn rest(&mut self) {
+        for node in &mut self.nodes {
+            if node.spec.is_carrier
+                && let Worker::Inline(stage) = &mut node.worker
+            {
+                stage.rest();
+            }
+        }
     }
 
     /// Publishes this turn's counters.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from torvyn._native import text_field
 from torvyn.components.json_fields import (
     MISSING,
     get_field,
@@ -32,9 +33,20 @@ def key_reader(key: str | KeyFunction) -> Callable[[Element], str]:
         name = key.removeprefix(_ATTRIBUTE)
         return lambda element: _text(element.attributes.get(name, MISSING), f"attribute `{name}`")
     place = f"the key field `{key}`"
-    if "." in key:
+    if simple_field(key) is None:
         return lambda element: _text(get_field(read_object(element), key), place)
-    return lambda element: _text(read_object(element).get(key, MISSING), place)
+
+    def read(element: Element) -> str:
+        found = text_field(element, key)
+        return _text(read_object(element).get(key, MISSING), place) if found is None else found
+
+    return read
+
+
+def simple_field(key: str | KeyFunction) -> str | None:
+    """The key, if it is a field at the top of a JSON object: native code finds it in most."""
+    is_simple = isinstance(key, str) and not key.startswith(_ATTRIBUTE) and "." not in key
+    return str(key) if is_simple else None
 
 
 def _text(value: Any, place: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from torvyn.components.keys.key_reader import key_reader
+from torvyn.components.keys.key_reader import key_reader, simple_field
 from torvyn.contract import Context, Element
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import has_attribute
@@ -273,9 +273,11 @@ class NatsRun(DurableRun):
             series = saved.series if is_cut else f"g{saved.generation}"
             identity = WriterIdentity(self._replica, series, saved.generation, saved.run)
             numbers = saved.next.get(edge.name, {}) if is_cut else {}
-            key = self._key_of(edge.wired.edge)
+            key, field = self._key_of(edge.wired.edge)
             outbox = [each for each in saved.outbox if edge.names.is_current(each.subject)]
-            edge.open(self._bell, broker, identity, numbers, key, is_cut=is_cut, outbox=outbox)
+            edge.open(
+                self._bell, broker, identity, numbers, key, field, is_cut=is_cut, outbox=outbox
+            )
             generations[edge.name] = f"g{saved.generation}"
             if not self._cluster.segments:
                 runs[edge.name] = saved.run
@@ -291,12 +293,12 @@ class NatsRun(DurableRun):
             reader.log = source.log
             reader.by_checkpoint = by_checkpoint[segment]
 
-    def _key_of(self, edge: EdgePlan) -> Callable[[Any], str] | None:
-        """How the key of the next node is read. An element without one goes there as well: the node
-        decides what happens to it."""
+    def _key_of(self, edge: EdgePlan) -> tuple[Callable[[Any], str] | None, str | None]:
+        """How the key of the next node is read, and the field where native code may find it. An
+        element without one goes there as well: the node decides what happens to it."""
         node = next(n for s in self._segments.values() for n in s.nodes if n.name == edge.target)
         if node.key is None:
-            return None
+            return None, None
         read = key_reader(node.key)
 
         def key(element: Element) -> str:
@@ -305,7 +307,7 @@ class NatsRun(DurableRun):
             except InvalidInput:
                 return ""
 
-        return key
+        return key, simple_field(node.key)
 
     # Run
 

@@ -62,16 +62,18 @@ class OutputEdge:
         identity: WriterIdentity,
         numbers: Mapping[str, int],
         key: Callable[[Any], str] | None,
+        field: str | None,
         *,
         is_cut: bool,
         outbox: Iterable[Message] = (),
     ) -> None:
-        """`is_cut`: its batches wait for the entry of their segment."""
+        """`field`: of JSON objects, which may be the key; `is_cut`: its batches wait for the entry
+        of their segment."""
         self._broker = broker
         most = broker.broker.max_payload - HEAD_BYTES
         log_bell = bell if is_cut else Bell()
         batch_bytes = min(BATCH_BYTES, most)
-        self.log = EdgeLog(log_bell, 0, BUFFER_BYTES, most, not is_cut, batch_bytes, key)
+        self.log = EdgeLog(log_bell, 0, BUFFER_BYTES, most, not is_cut, batch_bytes, key, field)
         self.identity = identity
         self.first = {int(partition): number for partition, number in numbers.items()}
         self._native = NatsOutput(
