@@ -28,7 +28,7 @@ class Bucket:
 
     def __init__(self, broker: BrokerThread) -> None:
         self.broker = broker
-        self.entries = FaultyEntries(broker.broker, broker.publisher, "tv_main")
+        self.entries = FaultyEntries(broker.broker, broker.publisher, "tv_t_main")
         broker.call(self.entries.open())
 
     def entry(self) -> SegmentEntry:

@@ -88,6 +88,8 @@ pub struct OutputQueue {
     in_order: VecDeque<(u64, Instant)>,
     /// When the last answer came.
     pub heard_at: Option<Instant>,
+    /// How often what is on its way was sent again since then.
+    pub repeats: u32,
     /// Elements that the broker has confirmed.
     pub confirmed: u64,
     /// How often the broker was full.
@@ -112,6 +114,7 @@ impl OutputQueue {
             in_flight: HashMap::new(),
             in_order: VecDeque::new(),
             heard_at: None,
+            repeats: 0,
             confirmed: 0,
             refusals: 0,
             failure: None,
@@ -240,7 +243,7 @@ impl OutputQueue {
     /// The broker has stored a batch. Returns whether somebody waited for that.
     pub fn confirm(&mut self, number: u64, now: Instant) -> bool {
         let Some(batch) = self.batches.remove(&number) else { return false };
-        self.heard_at = Some(now);
+        self.note_answer(now);
         self.failure = None;
         self.waiting_bytes -= batch.message.body.len();
         self.confirmed += if batch.is_from_before { 0 } else { u64::from(batch.count) };
@@ -266,13 +269,18 @@ impl OutputQueue {
             return;
         }
         self.in_flight.remove(&number);
-        self.heard_at = Some(now);
+        self.note_answer(now);
         if refusal.is_full() {
             self.refusals += 1;
             self.failure = None;
         } else {
             self.failure = Some(refusal.text.clone());
         }
+    }
+
+    fn note_answer(&mut self, now: Instant) {
+        self.heard_at = Some(now);
+        self.repeats = 0;
     }
 
     /// The connection was lost: what was sent is sent again.
