@@ -34,6 +34,10 @@ class NatsServer:
             assert self._process.poll() is None, "the server has ended"
             time.sleep(0.01)
 
+    @property
+    def is_running(self):
+        return self._process is not None and self._process.poll() is None
+
     def send(self, how):
         self._process.send_signal(how)
 

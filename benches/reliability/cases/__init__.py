@@ -21,5 +21,6 @@ QUESTIONS = (
     "clock_jumps",
     "deployments",
     "swaps",
+    "broker_failover",
     "cluster",
 )

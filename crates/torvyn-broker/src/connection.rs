@@ -10,7 +10,7 @@ use async_nats::{Client, ConnectOptions, Event, ReconnectToServer, Server, Serve
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// The longest that an answer may take.
+/// A connection on which nothing is answered for so long is given up.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ pub(crate) struct Patience {
     ping: Duration,
     /// How often a consumer says that it is there; one that misses three is made anew.
     pub heartbeat: Duration,
-    /// How long the first try of a request may take; each further one may take twice as long.
+    /// How long the answer to a request may take before it is tried again.
     pub answer: Duration,
 }
 
@@ -42,18 +42,13 @@ impl Patience {
     };
     const CLUSTER: Self = Self {
         connect: Duration::from_secs(2),
-        ping: Duration::from_millis(500),
-        heartbeat: Duration::from_millis(500),
-        answer: Duration::from_secs(1),
+        ping: Duration::from_millis(400),
+        heartbeat: Duration::from_millis(400),
+        answer: Duration::from_millis(750),
     };
 
     pub fn silence(&self) -> Duration {
         3 * self.heartbeat
-    }
-
-    /// How long the answer to a request may take that was tried before.
-    pub fn answer_of(&self, tries: u32) -> Duration {
-        self.answer.saturating_mul(2u32.saturating_pow(tries.min(8))).min(ANSWER_TIMEOUT)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::{Message, Subscriber};
+use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,13 +20,16 @@ use crate::input::{Input, InputOptions};
 
 /// How long the server keeps a request for messages.
 const EXPIRES: Duration = Duration::from_secs(30);
-/// The longest that a consumer may be silent before it is made anew.
-const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 const MOST_MESSAGES: usize = 1024;
 /// The size of messages before any has come.
 const LARGE_BYTES: f64 = 256.0 * 1024.0;
 /// What a message has besides its body.
 const HEAD_BYTES: usize = 256;
+/// The longest that a consumer may be silent before it is made anew.
+const LONGEST_SILENCE: Duration = Duration::from_secs(15);
+/// How many more consumers than one are asked for at once, once nobody has answered; those that are not used are
+/// forgotten by the server.
+const MOST_TRIES: usize = 3;
 const RETRY: Duration = Duration::from_millis(250);
 /// How long the server keeps a consumer that nobody uses.
 const INACTIVE: Duration = Duration::from_secs(60);
@@ -38,6 +42,8 @@ enum Ended {
     Stopped,
     /// It has missed a message, or is gone.
     Broken,
+    /// Nobody answers: its server may be lost.
+    Silent,
 }
 
 pub(crate) struct Consumer {
@@ -51,8 +57,11 @@ pub(crate) struct Consumer {
     /// How many messages this consumer has delivered, and how many of the stream it has not.
     delivered: u64,
     pending: u64,
+    /// How many requests for a consumer in a row were not answered.
+    unanswered: usize,
     heard_at: Instant,
-    /// How long it may be silent: twice as long for each that has delivered nothing, because the server may be busy.
+    /// How long it may be silent before it is made anew: twice as long behind one that has delivered nothing, because
+    /// the server may be busy.
     silence: Duration,
 }
 
@@ -86,6 +95,7 @@ impl Consumer {
             requested: 0,
             delivered: 0,
             pending: 0,
+            unanswered: 0,
             heard_at: Instant::now(),
             silence,
         }
@@ -104,8 +114,11 @@ impl Consumer {
             };
             let ended = self.consume(&input, epoch).await;
             input.note_caught_up(false);
-            if matches!(ended, Ended::Stopped) {
-                return;
+            match ended {
+                Ended::Stopped => return,
+                // It has waited already.
+                Ended::Silent => continue,
+                Ended::Broken => {}
             }
             let is_same = *self.connection.state.borrow();
             if is_same.is_connected && is_same.epoch == epoch {
@@ -123,19 +136,20 @@ impl Consumer {
         let inbox = client.new_inbox();
         let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ended::Broken };
         (self.requested, self.delivered) = (0, 0);
-        let name = match self.make().await {
+        let made = self.make().await;
+        self.unanswered = if matches!(made, Asked::Unanswered) { self.unanswered + 1 } else { 0 };
+        let name = match made {
             Asked::Answered(made) => {
                 self.pending = made.num_pending;
                 made.name
             }
-            Asked::Unanswered => return Ended::Broken,
+            Asked::Unanswered => return Ended::Silent,
             Asked::Refused(reason) => {
                 input.note_refusal(reason);
                 return Ended::Broken;
             }
         };
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{name}", self.options.stream);
-        let heartbeat = self.connection.patience.heartbeat;
         self.heard_at = Instant::now();
         let mut state = self.connection.state.clone();
         loop {
@@ -159,10 +173,10 @@ impl Consumer {
                         return Ended::Broken;
                     }
                 }
-                () = tokio::time::sleep(heartbeat) => {
-                    if self.requested > 0 && self.heard_at.elapsed() > self.silence {
+                () = tokio::time::sleep(self.silence_left()) => {
+                    if self.requested > 0 && self.heard_at.elapsed() >= self.silence {
                         self.note_silence();
-                        return Ended::Broken;
+                        return Ended::Silent;
                     }
                 }
                 () = input.stop.notified() => return Ended::Stopped,
@@ -170,9 +184,15 @@ impl Consumer {
         }
     }
 
+    /// When it is to be looked at again, if nothing happens.
+    fn silence_left(&self) -> Duration {
+        let left = self.silence.saturating_sub(self.heard_at.elapsed());
+        if self.requested > 0 { left } else { left.max(self.connection.patience.heartbeat) }
+    }
+
     fn note_silence(&mut self) {
         let first = self.connection.patience.silence();
-        self.silence = if self.delivered > 0 { first } else { (2 * self.silence).min(LONGEST_SILENCE) };
+        self.silence = if self.delivered > 0 { first } else { (2 * first).min(LONGEST_SILENCE) };
     }
 
     async fn make(&self) -> Asked<MadeConsumer> {
@@ -199,7 +219,15 @@ impl Consumer {
             several => config["filter_subjects"] = json!(several),
         }
         let request = json!({ "stream_name": stream, "config": config }).to_string();
-        self.ask(format!("$JS.API.CONSUMER.CREATE.{stream}"), request).await
+        // A cluster may place a consumer on a server that is lost, which it does not know yet: then nobody answers.
+        let subject = format!("$JS.API.CONSUMER.CREATE.{stream}");
+        let tries = (0..=self.unanswered.min(MOST_TRIES)).map(|_| self.ask(subject.clone(), request.clone()));
+        let mut tries: FuturesUnordered<_> = tries.collect();
+        let mut asked = Asked::Unanswered;
+        while let (Asked::Unanswered, Some(next)) = (&asked, tries.next().await) {
+            asked = next;
+        }
+        asked
     }
 
     async fn ask<T: DeserializeOwned>(&self, subject: String, request: String) -> Asked<T> {

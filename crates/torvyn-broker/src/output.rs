@@ -182,9 +182,9 @@ impl Output {
         let mut queue = self.queue();
         let now = Instant::now();
         let retry = queue.retry_at().map(|at| at.saturating_duration_since(now));
-        let unanswered = queue
-            .unanswered_since()
-            .map(|since| (since + self.answer_within(&queue)).saturating_duration_since(now));
+        let within = self.connection.patience.answer;
+        let unanswered =
+            queue.unanswered_since().map(|since| (since + within).saturating_duration_since(now));
         retry.into_iter().chain(unanswered).min().unwrap_or(IDLE)
     }
 
@@ -216,23 +216,19 @@ impl Output {
         }
     }
 
-    /// How long an answer may take before what was sent is sent again.
-    fn answer_within(&self, queue: &OutputQueue) -> Duration {
-        self.connection.patience.answer_of(queue.repeats)
-    }
-
     /// What the server does not confirm is sent again: a stream that has lost its leader does not answer. Returns
     /// whether the connection is to be given up.
     fn forget_unanswered(&self) -> bool {
         let mut queue = self.queue();
-        let within = self.answer_within(&queue);
+        let within = self.connection.patience.answer;
         if queue.unanswered_since().is_none_or(|since| since.elapsed() < within) {
             return false;
         }
         queue.forget_sent();
         queue.repeats += 1;
-        let is_lost = within >= ANSWER_TIMEOUT;
+        let is_lost = within * queue.repeats >= ANSWER_TIMEOUT;
         if is_lost {
+            queue.repeats = 0;
             queue.failure = Some("the server does not confirm messages".into());
         }
         is_lost

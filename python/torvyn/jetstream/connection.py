@@ -52,7 +52,7 @@ class Patience:
 
 
 ALONE: Final = Patience(connect_s=5, ping_s=20, heartbeat_s=5, answer_s=5)
-CLUSTER: Final = Patience(connect_s=2, ping_s=0.5, heartbeat_s=0.5, answer_s=2)
+CLUSTER: Final = Patience(connect_s=2, ping_s=0.4, heartbeat_s=0.4, answer_s=2)
 
 
 class BrokerConnection:

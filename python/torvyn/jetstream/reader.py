@@ -26,7 +26,7 @@ EXPIRES_S: Final = 30.0
 HEARTBEATS_MISSED: Final = 3
 """A consumer that misses so many is made anew."""
 LONGEST_SILENCE_S: Final = 15.0
-"""The longest that a consumer may be silent: twice as long for each that has delivered nothing,
+"""The longest that a consumer may be silent: twice as long behind one that has delivered nothing,
 because the server may be busy."""
 MOST_MESSAGES: Final = 256
 LARGE_BYTES: Final = 256 * 1024
@@ -121,7 +121,7 @@ class OrderedReader:
 
     def _note_silence(self) -> None:
         first_s = HEARTBEATS_MISSED * self._heartbeat_s
-        longer_s = min(2 * self._silence_s, LONGEST_SILENCE_S)
+        longer_s = min(2 * first_s, LONGEST_SILENCE_S)
         self._silence_s = first_s if self._delivered else longer_s
 
     async def _make_consumer(self) -> None:
