@@ -181,7 +181,7 @@ class ProjectLinker:
         if plan is not None and plan.cluster is not None:
             plan = replace(plan, cluster=self.broker)
         if plan is not None and not problems and self.overrides.has_segments:
-            plan = select_segments(plan, self.overrides, self._has_namespace, problems)
+            plan = select_segments(plan, self.overrides, self.has_namespace, problems)
         return plan
 
     @property
@@ -190,7 +190,7 @@ class ProjectLinker:
         return broker_plan(self.settings, self.manifest.project.name, self._library.written)
 
     @property
-    def _has_namespace(self) -> bool:
+    def has_namespace(self) -> bool:
         """Whether somebody has named it."""
         return self.settings.values["cluster.namespace"].origin != "default"
 
