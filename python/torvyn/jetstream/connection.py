@@ -73,8 +73,8 @@ class BrokerConnection:
         """Called when a connection has ended."""
         self.denial: BrokerDenied | None = None
         """The first right that was missing."""
-        self.on_denial: set[Callable[[Denial], None]] = set()
-        """Called when a right is missing."""
+        self.on_denial: set[Callable[[Denial], Denial | None]] = set()
+        """Called when a right is missing; whoever needs it returns it as it was written."""
         self.client: Any = None
         """The connected client, or None."""
         self._ready = asyncio.Event()
@@ -242,9 +242,8 @@ class BrokerConnection:
         if (denial := Denial.parse(text)) is None:
             self._reason = text
             return
-        for callback in tuple(self.on_denial):
-            callback(denial)
-        self.denied(denial)
+        found = [callback(denial) for callback in tuple(self.on_denial)]
+        self.denied(next((each for each in found if each is not None), denial))
 
     def denied(self, denial: Denial) -> BrokerDenied:
         """What a missing right means for its caller. The first one is kept: nothing can go on."""

@@ -78,12 +78,15 @@ class Publisher:
                 waiting.is_done.set_exception(BrokerUnavailable("the connection was lost"))
         self._rounds.clear()
 
-    def _on_denial(self, denial: Denial) -> None:
+    def _on_denial(self, denial: Denial) -> Denial | None:
         """A message that the server does not let pass is not answered."""
+        written = None
         for waiting in self._rounds.values():
             found = waiting.denied_by(denial)
             if found is not None and not waiting.is_done.done():
+                written = found
                 waiting.is_done.set_exception(self._broker.denied(found))
+        return written
 
     async def publish(
         self, messages: Sequence[Message], wait_s: float | None = None

@@ -40,11 +40,13 @@ async def _or_denied(broker: BrokerConnection, subject: str, asking: Awaitable[A
     request that it does not let pass has no answer."""
     denied: asyncio.Future[Denial] = asyncio.get_running_loop().create_future()
 
-    def on_denial(denial: Denial) -> None:
+    def on_denial(denial: Denial) -> Denial | None:
         # Of a subscription, it is the one for answers.
         if denied.done() or (denial.is_publish and denial.subject != subject.lower()):
-            return
-        denied.set_result(denial._replace(subject=subject) if denial.is_publish else denial)
+            return None
+        found = denial._replace(subject=subject) if denial.is_publish else denial
+        denied.set_result(found)
+        return found
 
     broker.on_denial.add(on_denial)
     answer = asyncio.ensure_future(asking)
