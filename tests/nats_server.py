@@ -34,6 +34,10 @@ class NatsServer:
             assert self._process.poll() is None, "the server has ended"
             time.sleep(0.01)
 
+    @property
+    def is_running(self):
+        return self._process is not None and self._process.poll() is None
+
     def send(self, how):
         self._process.send_signal(how)
 
@@ -93,3 +97,62 @@ def pending(server):
 
 def texts(outputs):
     return [output.data.decode() for output in outputs]
+
+
+class NatsCluster:
+    """Three servers of one cluster, on ports of their own. Use it in a `with` statement."""
+
+    def __init__(self, ports, folder):
+        """`ports`: six free ones."""
+        self.ports, routes = ports[:3], ports[3:]
+        self.url = ",".join(f"nats://127.0.0.1:{port}" for port in self.ports)
+        self.servers = []
+        known = ",".join(f"nats://127.0.0.1:{port}" for port in routes)
+        for number, (port, route) in enumerate(zip(self.ports, routes, strict=True)):
+            place = ["--cluster_name", "c", "--cluster", f"nats://127.0.0.1:{route}"]
+            arguments = ["-n", f"n{number}", *place, "--routes", known]
+            self.servers.append(NatsServer(port, Path(folder, f"n{number}"), arguments))
+
+    def __enter__(self):
+        for server in self.servers:
+            server.start()
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not self._is_ready():
+            assert time.monotonic() < deadline_s, "the cluster does not store anything"
+            time.sleep(0.05)
+        return self
+
+    def _is_ready(self):
+        """Whether a stream can be made on all of them."""
+        import nats
+
+        async def call(client, js):
+            await js.add_stream(name="READY", subjects=["ready"], num_replicas=3)
+            await js.delete_stream("READY")
+
+        try:
+            ask(self.servers[0], call)
+        except (OSError, nats.errors.Error):
+            return False
+        return True
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.stop()
+
+    def leader_of(self, stream):
+        """The number of the server that leads a stream, and None while there is none."""
+        import nats
+
+        async def call(client, js):
+            return (await js.stream_info(stream)).cluster.leader
+
+        for server in self.servers:
+            if not server.is_running:
+                continue
+            try:
+                leader = ask(server, call)
+            except (OSError, nats.errors.Error):
+                continue
+            return int(leader.removeprefix("n")) if leader else None
+        return None

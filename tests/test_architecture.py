@@ -46,6 +46,7 @@ RANK = {package: rank for rank, packages in enumerate(ORDER) for package in pack
 
 # `torvyn.contract` runs without the native module; its elements use it when it is installed.
 NATIVE = (
+    "jetstream.nkeys",
     "manifest",
     "sandbox",
     "durable",

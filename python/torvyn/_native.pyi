@@ -241,11 +241,20 @@ class NatsClient:
         user: str | None = None,
         password: str | None = None,
         token: str | None = None,
+        nkey: str | None = None,  # A seed
+        creds: str | None = None,  # The content of a `.creds` file
+        ca_file: str | None = None,
+        client_certificate: tuple[str, str] | None = None,  # Its file, and that of its key
     ) -> NatsClient: ...
     def wait(self, timeout_s: float) -> bool: ...  # Whether there is a connection now
     @property
     def is_connected(self) -> bool: ...
+    @property
+    def denial(self) -> str | None: ...  # What the server does not allow, in its words
     def close(self) -> None: ...
+
+# The public key of an nkey, and its signature; None for what is no seed
+def nkey_sign(seed: str, nonce: bytes) -> tuple[str, bytes] | None: ...
 
 @final
 class NatsOutput:
@@ -306,7 +315,14 @@ class NatsInput:
         on_refusal: Callable[[str], None],
     ) -> NatsInput: ...
     def attach(self, node: NodeHandle) -> None: ...
-    def start(self, client: NatsClient, stream: str, subjects: list[str]) -> None: ...
+    # `created`: when the stream was made; another one of the name is not read
+    def start(self, client: NatsClient, stream: str, created: str, subjects: list[str]) -> None: ...
+    @property
+    def is_caught_up(self) -> bool: ...  # Everything was read that the stream has
+    # A writer has ended, and the message that says so is gone
+    def note_lost_end(
+        self, writer: int, series: str, run: str, partition: int, first: int
+    ) -> None: ...
     def stop(self) -> None: ...
     def finish(self) -> None: ...  # The run is over
     def settle(self, position: int) -> None: ...

@@ -32,15 +32,23 @@ def project(
     return lambda _: link.ProjectLinker(manifest.parse(body + extra)).plan(flow)
 
 
-def one_segment(name: str, replica: int = 0) -> Callable[[Path], object]:
-    """A part of a flow without a broker."""
-    settings = {"cluster.nats": "nats://127.0.0.1:1"} if replica else {}
+def one_segment(
+    name: str, settings: dict[str, str] | None = None, replica: int = 0
+) -> Callable[[Path], object]:
+    """A part of a flow, which has no broker unless one is set."""
+    settings = {"cluster.nats": "nats://127.0.0.1:1"} if replica else settings or {}
     overrides = link.Overrides(segments=(name,), replica=replica, settings=settings)
     nodes = (
         f"[flow.main.nodes.n0]\ncomponent = {SOURCE}\n[flow.main.nodes.n1]\ncomponent = {SINK}\n"
     )
     edge = '[[flow.main.edges]]\nfrom = "n0"\nto = "n1"\ncarrier = "nats"\n'
     return lambda _: link.ProjectLinker(manifest.parse(HEAD + nodes + edge), overrides).plan()
+
+
+def far_segment(folder: Path) -> object:
+    """A part of a flow whose broker is that of several machines."""
+    settings = {"cluster.nats": "nats://nats.example:4222"}
+    return one_segment("n0", settings)(folder)
 
 
 def chain(*components: str, extra: str = "", flow: str | None = None) -> Callable[[Path], object]:
@@ -256,6 +264,7 @@ CASES: dict[str, Callable[[Path], object]] = {
         {"a": SOURCE, "b": FILTER, "c": SINK},
         [('a"\ncarrier = "disk', "b"), ('b"\ncarrier = "nats', "c")],
     ),
+    "link.no-namespace": far_segment,
     "link.no-broker": one_segment("n0"),
     "link.no-sink": chain(SOURCE, FILTER),
     "link.no-source": chain(FILTER, SINK),

@@ -6,6 +6,7 @@ import pytest
 
 from torvyn.errors import FlowError
 from torvyn.jetstream.addresses import BrokerAddresses
+from torvyn.machine.broker_login import Secrets
 
 
 @pytest.mark.parametrize(
@@ -13,13 +14,13 @@ from torvyn.jetstream.addresses import BrokerAddresses
     [
         ("nats://a:4222", BrokerAddresses(("nats://a:4222",))),
         ("a:4222, tls://b", BrokerAddresses(("nats://a:4222", "tls://b"))),
-        ("nats://t0ken@a", BrokerAddresses(("nats://a",), token="t0ken")),
+        ("nats://t0ken@a", BrokerAddresses(("nats://a",), Secrets(token="t0ken"))),
         (
             "nats://a,nats://me:p%40ss%3A@b:1",
-            BrokerAddresses(("nats://a", "nats://b:1"), "me", "p@ss:"),
+            BrokerAddresses(("nats://a", "nats://b:1"), Secrets("me", "p@ss:")),
         ),
-        ("nats://me:@a", BrokerAddresses(("nats://a",), "me", "")),
-        ("nats://me:x@[::1]:4222", BrokerAddresses(("nats://[::1]:4222",), "me", "x")),
+        ("nats://me:@a", BrokerAddresses(("nats://a",), Secrets("me", ""))),
+        ("nats://me:x@[::1]:4222", BrokerAddresses(("nats://[::1]:4222",), Secrets("me", "x"))),
     ],
 )
 def test_credentials_are_taken_out_and_decoded(text: str, expected: BrokerAddresses) -> None:

@@ -18,6 +18,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NatsServ
     server = NatsServer(port, tmp_path / "nats")
     server.start()
     monkeypatch.setenv("TORVYN_CLUSTER__NATS", server.url)
+    monkeypatch.setenv("TORVYN_CLUSTER__NAMESPACE", "t")
     monkeypatch.setenv("TORVYN_RUNTIME__STATE_DIR", str(tmp_path / "state"))
     yield server
     server.stop()

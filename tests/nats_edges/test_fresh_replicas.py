@@ -14,7 +14,7 @@ import torvyn
 from nats_server import NatsServer, ask
 from torvyn.jetstream.message_list import PAGE_MESSAGES
 
-STREAM = "TV_main_sum-output-write"
+STREAM = "TV_t_main_sum-output-write"
 
 
 def fresh(flow: torvyn.Flow) -> torvyn.Flow:
@@ -88,7 +88,7 @@ def test_more_batches_than_a_page_are_discarded(server: NatsServer) -> None:
         for number in range(3 * PAGE_MESSAGES):
             writer, key = number % 2, number % 7
             headers = {"Nats-Msg-Id": f"{writer}.cold.g1.0.{number}.1"}
-            await js.publish(f"tv.main.sum-output-write.1.0.k{key}", b"", headers=headers)
+            await js.publish(f"tv.t.main.sum-output-write.1.0.k{key}", b"", headers=headers)
 
     ask(server, publish)
     fresh(part(flow, "sum", replica=0)).start().cancel()

@@ -73,7 +73,7 @@ def test_the_whole_flow_with_a_state_gives_the_same(server: NatsServer) -> None:
 def test_nothing_is_left_on_the_broker(server: NatsServer) -> None:
     async def waiting() -> int:
         client = await nats.connect(server.url)
-        state = (await client.jetstream().stream_info("TV_main_a-output-b")).state
+        state = (await client.jetstream().stream_info("TV_t_main_a-output-b")).state
         await client.close()
         return int(state.messages)
 

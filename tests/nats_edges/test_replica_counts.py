@@ -90,7 +90,7 @@ def test_a_writer_with_the_old_number_publishes_nothing(server: NatsServer) -> N
     sink = Collected()
     run_parts(everything(keyed(Numbers(0), sink, 2), 2))
     old = part(keyed(Numbers(50, is_ending=False), sink, 2), "read")
-    stream = "TV_main_read-output-sum"
+    stream = "TV_t_main_read-output-sum"
 
     async def delete() -> None:
         client = await nats.connect(server.url)

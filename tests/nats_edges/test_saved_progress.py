@@ -100,7 +100,7 @@ def test_a_stream_that_was_made_again_is_read_from_its_beginning(
     for _ in range(count):
         flow = chain(("a", texts(50)), ("sum", Sum()), ("b", sink))
         run_parts([part(flow, "b"), part(flow, "sum"), part(flow, "a")])
-    delete_streams(server, "TV_main_a-output-sum", "TV_main_sum-output-b")
+    delete_streams(server, "TV_t_main_a-output-sum", "TV_t_main_sum-output-b")
     flow = chain(("a", texts(50)), ("sum", Sum()), ("b", sink))
     with caplog.at_level(logging.WARNING):
         run_parts([part(flow, "b"), part(flow, "sum"), part(flow, "a")])
@@ -146,9 +146,9 @@ def test_flows_of_two_projects_do_not_share_a_name_on_the_broker(
     ) as caught:
         of_project(tmp_path / "office", "office").run()
     assert caught.value.code == "broker.other-project"
-    renamed = of_project(tmp_path / "office", "office")
-    renamed.is_fresh = True
-    renamed.run()
-    of_project(tmp_path / "office", "office").run()
-    with pytest.raises(FlowError, match="of the project `office`"):
-        of_project(tmp_path / "plant", "plant").run()
+    # What `--fresh` discards must be the project's own.
+    fresh = of_project(tmp_path / "office", "office")
+    fresh.is_fresh = True
+    with pytest.raises(FlowError, match="of the project `plant`"):
+        fresh.run()
+    of_project(tmp_path / "plant", "plant").run()

@@ -15,7 +15,7 @@ from torvyn.jetstream import Entries, Message
 from torvyn.reactor.carriers.nats.batch_ids import BatchId
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
-from torvyn.reactor.carriers.nats.names import EdgeNames
+from torvyn.reactor.carriers.nats.names import FlowNames
 
 
 def numbers_before_an_outage(server: NatsServer, count: int) -> Iterator[str]:
@@ -77,11 +77,11 @@ def test_an_end_that_a_dead_process_owed_is_published_before_the_run_is_over(
 ) -> None:
     """It was killed after its entry was saved, and before its end was published."""
     flow = chain(("a", texts(0)), ("sum", Sum()), ("b", Collected()))
-    names = EdgeNames.of("main", flow.plan.edges[1], 1)
+    names = FlowNames("t", "main").edge(flow.plan.edges[1], 1)
     identity = BatchId(0, "c1", "r", 0, 0, 0)
     end = Message(f"{names.prefix}.0.$end-0", b"", {"Nats-Msg-Id": str(identity)})
     broker = BrokerThread(server.url, "main")
-    entries = Entries(broker.broker, broker.publisher, "tv_main")
+    entries = Entries(broker.broker, broker.publisher, "tv_t_main")
     broker.call(entries.open())
     entry = SegmentEntry(entries, "sum", "sum.0", broker.broker.max_payload)
     broker.call(entry.take_over("r"))

@@ -25,5 +25,6 @@ QUESTIONS = (
     "hostile_input",
     "deployments",
     "swaps",
+    "broker_failover",
     "cluster",
 )

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::{Message, Subscriber};
+use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::answers::read_answer;
@@ -19,15 +21,16 @@ use crate::input::{Input, InputOptions, WINDOW_BYTES};
 
 /// How long the server keeps a request for messages.
 const EXPIRES: Duration = Duration::from_secs(30);
-const HEARTBEAT: Duration = Duration::from_secs(5);
-/// A consumer that is not heard of for so long is made anew.
-const SILENCE: Duration = Duration::from_secs(15);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const MOST_MESSAGES: usize = 1024;
 /// The size of messages before any has come.
 const LARGE_BYTES: f64 = 256.0 * 1024.0;
 /// What a message has besides its body.
 const HEAD_BYTES: usize = 256;
+/// The longest that a consumer may be silent before it is made anew.
+const LONGEST_SILENCE: Duration = Duration::from_secs(15);
+/// How many more consumers than one are asked for at once, once nobody has answered; those that are not used are
+/// forgotten by the server.
+const MOST_TRIES: usize = 3;
 const RETRY: Duration = Duration::from_millis(250);
 /// How long the server keeps a consumer that nobody uses.
 const INACTIVE: Duration = Duration::from_secs(60);
@@ -40,6 +43,8 @@ enum Ended {
     Stopped,
     /// It has missed a message, or is gone.
     Broken,
+    /// Nobody answers: its server may be lost.
+    Silent,
 }
 
 pub(crate) struct Consumer {
@@ -50,14 +55,20 @@ pub(crate) struct Consumer {
     size_bytes: f64,
     /// Messages that were requested and have not come.
     requested: usize,
-    /// How many messages this consumer has delivered.
+    /// How many messages this consumer has delivered, and how many of the stream it has not.
     delivered: u64,
+    pending: u64,
+    /// How many requests for a consumer in a row were not answered.
+    unanswered: usize,
     heard_at: Instant,
+    /// How long it may be silent before it is made anew: twice as long behind one that has delivered nothing, because
+    /// the server may be busy.
+    silence: Duration,
 }
 
-/// What became of the request for a consumer.
-enum Made {
-    Named(String),
+/// What became of a request.
+enum Asked<T> {
+    Answered(T),
     Unanswered,
     Refused(String),
 }
@@ -65,10 +76,18 @@ enum Made {
 #[derive(Deserialize)]
 struct MadeConsumer {
     name: String,
+    #[serde(default)]
+    num_pending: u64,
+}
+
+#[derive(Deserialize)]
+struct FoundStream {
+    created: String,
 }
 
 impl Consumer {
     pub fn new(connection: Connection, options: InputOptions, start: u64) -> Self {
+        let silence = connection.patience.silence();
         Self {
             connection,
             options,
@@ -76,7 +95,10 @@ impl Consumer {
             size_bytes: LARGE_BYTES,
             requested: 0,
             delivered: 0,
+            pending: 0,
+            unanswered: 0,
             heard_at: Instant::now(),
+            silence,
         }
     }
 
@@ -91,8 +113,13 @@ impl Consumer {
                 },
                 () = input.stop.notified() => return,
             };
-            if matches!(self.consume(&input, epoch).await, Ended::Stopped) {
-                return;
+            let ended = self.consume(&input, epoch).await;
+            input.note_caught_up(false);
+            match ended {
+                Ended::Stopped => return,
+                // It has waited already.
+                Ended::Silent => continue,
+                Ended::Broken => {}
             }
             let is_same = *self.connection.state.borrow();
             if is_same.is_connected && is_same.epoch == epoch {
@@ -110,10 +137,15 @@ impl Consumer {
         let inbox = client.new_inbox();
         let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ended::Broken };
         (self.requested, self.delivered) = (0, 0);
-        let name = match self.make().await {
-            Made::Named(name) => name,
-            Made::Unanswered => return Ended::Broken,
-            Made::Refused(reason) => {
+        let made = self.make().await;
+        self.unanswered = if matches!(made, Asked::Unanswered) { self.unanswered + 1 } else { 0 };
+        let name = match made {
+            Asked::Answered(made) => {
+                self.pending = made.num_pending;
+                made.name
+            }
+            Asked::Unanswered => return Ended::Silent,
+            Asked::Refused(reason) => {
                 input.note_refusal(reason);
                 return Ended::Broken;
             }
@@ -128,6 +160,7 @@ impl Consumer {
                     return Ended::Broken;
                 }
             }
+            input.note_caught_up(self.pending == 0 && self.requested > 0);
             tokio::select! {
                 message = messages.next() => {
                     let Some(message) = message else { return Ended::Broken };
@@ -141,9 +174,10 @@ impl Consumer {
                         return Ended::Broken;
                     }
                 }
-                () = tokio::time::sleep(HEARTBEAT) => {
-                    if self.requested > 0 && self.heard_at.elapsed() > SILENCE {
-                        return Ended::Broken;
+                () = tokio::time::sleep(self.silence_left()) => {
+                    if self.requested > 0 && self.heard_at.elapsed() >= self.silence {
+                        self.note_silence();
+                        return Ended::Silent;
                     }
                 }
                 () = input.stop.notified() => return Ended::Stopped,
@@ -151,7 +185,26 @@ impl Consumer {
         }
     }
 
-    async fn make(&self) -> Made {
+    /// When it is to be looked at again, if nothing happens.
+    fn silence_left(&self) -> Duration {
+        let left = self.silence.saturating_sub(self.heard_at.elapsed());
+        if self.requested > 0 { left } else { left.max(self.connection.patience.heartbeat) }
+    }
+
+    fn note_silence(&mut self) {
+        let first = self.connection.patience.silence();
+        self.silence = if self.delivered > 0 { first } else { (2 * first).min(LONGEST_SILENCE) };
+    }
+
+    async fn make(&self) -> Asked<MadeConsumer> {
+        let stream = &self.options.stream;
+        // Another stream of the name has other numbers: its messages would be skipped.
+        match self.ask::<FoundStream>(format!("$JS.API.STREAM.INFO.{stream}"), String::new()).await {
+            Asked::Answered(found) if found.created == self.options.created => {}
+            Asked::Answered(_) => return Asked::Refused("the stream was deleted, and made again".into()),
+            Asked::Unanswered => return Asked::Unanswered,
+            Asked::Refused(reason) => return Asked::Refused(reason),
+        }
         let mut config = json!({
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self.next,
@@ -166,19 +219,29 @@ impl Consumer {
             [one] => config["filter_subject"] = json!(one),
             several => config["filter_subjects"] = json!(several),
         }
-        let stream = &self.options.stream;
         let request = json!({ "stream_name": stream, "config": config }).to_string();
+        // A cluster may place a consumer on a server that is lost, which it does not know yet: then nobody answers.
         let subject = format!("$JS.API.CONSUMER.CREATE.{stream}");
+        let tries = (0..=self.unanswered.min(MOST_TRIES)).map(|_| self.ask(subject.clone(), request.clone()));
+        let mut tries: FuturesUnordered<_> = tries.collect();
+        let mut asked = Asked::Unanswered;
+        while let (Asked::Unanswered, Some(next)) = (&asked, tries.next().await) {
+            asked = next;
+        }
+        asked
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, subject: String, request: String) -> Asked<T> {
         let asked = self.connection.client.request(subject, request.into());
-        let Ok(Ok(answer)) = tokio::time::timeout(ANSWER_TIMEOUT, asked).await else {
-            return Made::Unanswered;
+        let Ok(Ok(answer)) = tokio::time::timeout(self.connection.patience.answer, asked).await else {
+            return Asked::Unanswered;
         };
         if let Err(refusal) = read_answer(&answer.payload) {
-            return Made::Refused(refusal.text);
+            return Asked::Refused(refusal.text);
         }
-        match serde_json::from_slice::<MadeConsumer>(&answer.payload) {
-            Ok(made) => Made::Named(made.name),
-            Err(error) => Made::Refused(error.to_string()),
+        match serde_json::from_slice(&answer.payload) {
+            Ok(found) => Asked::Answered(found),
+            Err(error) => Asked::Refused(error.to_string()),
         }
     }
 
@@ -198,7 +261,8 @@ impl Consumer {
         self.requested += count;
         // Sizes are guessed from those before. The server stops earlier if that is wrong, and any message fits.
         let max_bytes = room.max(self.connection.client.max_payload() + HEAD_BYTES);
-        let (expires, heartbeat) = (EXPIRES.as_nanos() as u64, HEARTBEAT.as_nanos() as u64);
+        let (expires, heartbeat) =
+            (EXPIRES.as_nanos() as u64, self.connection.patience.heartbeat.as_nanos() as u64);
         let request = json!({
             "batch": count, "max_bytes": max_bytes, "expires": expires, "idle_heartbeat": heartbeat,
         });
@@ -228,14 +292,14 @@ impl Consumer {
     }
 
     fn receive(&mut self, input: &Input, message: &Message, has_news: &mut bool) -> bool {
-        let Some((sequence, delivered)) = message.reply.as_deref().and_then(numbers) else {
+        let Some((sequence, delivered, pending)) = message.reply.as_deref().and_then(numbers) else {
             return false;
         };
         if delivered != self.delivered + 1 {
             // One was lost on the way, or this comes from an earlier consumer.
             return false;
         }
-        self.delivered = delivered;
+        (self.delivered, self.pending) = (delivered, pending);
         self.requested = self.requested.saturating_sub(1);
         self.next = sequence + 1;
         self.size_bytes += ((message.payload.len() + HEAD_BYTES) as f64 - self.size_bytes) / 8.0;
@@ -262,12 +326,13 @@ impl Consumer {
     }
 }
 
-/// The number of the message in its stream, and how many the consumer has delivered with it.
-fn numbers(reply: &str) -> Option<(u64, u64)> {
+/// The number of the message in its stream, how many the consumer has delivered with it, and how many it has not.
+fn numbers(reply: &str) -> Option<(u64, u64, u64)> {
     let parts: Vec<&str> = reply.split('.').collect();
     // Newer servers put the domain and the account before the stream.
     let at = if parts.len() < 11 { 5 } else { 7 };
-    Some((parts.get(at)?.parse().ok()?, parts.get(at + 1)?.parse().ok()?))
+    let number = |at: usize| parts.get(at)?.parse().ok();
+    Some((number(at)?, number(at + 1)?, number(at + 3)?))
 }
 
 #[cfg(test)]
@@ -276,8 +341,8 @@ mod tests {
 
     #[test]
     fn the_numbers_of_a_message_are_in_its_reply_subject() {
-        assert_eq!(numbers("$JS.ACK.S.C.1.17.4.1700000000.0"), Some((17, 4)));
-        assert_eq!(numbers("$JS.ACK._.acc.S.C.1.17.4.1700000000.0.x"), Some((17, 4)));
+        assert_eq!(numbers("$JS.ACK.S.C.1.17.4.1700000000.0"), Some((17, 4, 0)));
+        assert_eq!(numbers("$JS.ACK._.acc.S.C.1.17.4.1700000000.9.x"), Some((17, 4, 9)));
         assert_eq!(numbers("$JS.ACK"), None);
     }
 }

@@ -28,6 +28,8 @@ pub trait OnEnd: Send + Sync {
 /// What is read: all subjects of the stream if there are none.
 pub struct InputOptions {
     pub stream: String,
+    /// When the stream was made: another one of the name is not read.
+    pub created: String,
     pub subjects: Vec<String>,
 }
 
@@ -43,6 +45,7 @@ pub struct Input {
     is_over: AtomicBool,
     /// Whether more would be asked for if there were more room: only then the reader tells that it has made some.
     pub(crate) is_short: AtomicBool,
+    is_caught_up: AtomicBool,
 }
 
 impl Input {
@@ -64,6 +67,7 @@ impl Input {
             on_end,
             is_over: false.into(),
             is_short: false.into(),
+            is_caught_up: false.into(),
         });
         let listener = Arc::downgrade(&input);
         input.log.bell.listen(move || {
@@ -100,6 +104,26 @@ impl Input {
         self.is_over.store(true, Ordering::Release);
         self.log.finish();
         self.end.wake();
+    }
+
+    /// Whether everything was read that the stream has.
+    pub fn is_caught_up(&self) -> bool {
+        self.is_caught_up.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_caught_up(&self, is_caught_up: bool) {
+        self.is_caught_up.store(is_caught_up, Ordering::Release);
+    }
+
+    /// A writer has ended, and the message that says so is gone from the stream.
+    pub fn note_lost_end(&self, batch: &BatchId) {
+        if self.is_over() {
+            return;
+        }
+        self.read().add_lost_end(batch);
+        if self.on_end.ended(batch) {
+            self.finish();
+        }
     }
 
     fn is_over(&self) -> bool {

@@ -21,7 +21,7 @@ mod runtime;
 mod seen_batches;
 
 pub use batch_id::BatchId;
-pub use connection::{Connection, ConnectionError, Credentials};
+pub use connection::{Connection, ConnectionError, Credentials, sign};
 pub use input::{Input, InputOptions, OnEnd};
 pub use names::EdgeNames;
 pub use output::{Output, Published};

@@ -13,11 +13,9 @@ use torvyn_log::{Bell, EdgeLog, FlowEnd};
 
 use crate::answers::{Refusal, read_answer};
 use crate::attached::Attached;
-use crate::connection::Connection;
+use crate::connection::{ANSWER_TIMEOUT, Connection};
 use crate::output_queue::{Message, OutputQueue};
 
-/// How long an answer may take before what was sent is sent again.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A loop that has nothing to wait for looks again after this time.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -184,8 +182,9 @@ impl Output {
         let mut queue = self.queue();
         let now = Instant::now();
         let retry = queue.retry_at().map(|at| at.saturating_duration_since(now));
+        let within = self.connection.patience.answer;
         let unanswered =
-            queue.unanswered_since().map(|since| (since + ANSWER_TIMEOUT).saturating_duration_since(now));
+            queue.unanswered_since().map(|since| (since + within).saturating_duration_since(now));
         retry.into_iter().chain(unanswered).min().unwrap_or(IDLE)
     }
 
@@ -217,15 +216,22 @@ impl Output {
         }
     }
 
-    /// Whether the server does not confirm what was sent.
+    /// What the server does not confirm is sent again: a stream that has lost its leader does not answer. Returns
+    /// whether the connection is to be given up.
     fn forget_unanswered(&self) -> bool {
         let mut queue = self.queue();
-        let is_late = queue.unanswered_since().is_some_and(|since| since.elapsed() >= ANSWER_TIMEOUT);
-        if is_late {
-            queue.failure = Some("the server does not confirm messages".into());
-            queue.forget_sent();
+        let within = self.connection.patience.answer;
+        if queue.unanswered_since().is_none_or(|since| since.elapsed() < within) {
+            return false;
         }
-        is_late
+        queue.forget_sent();
+        queue.repeats += 1;
+        let is_lost = within * queue.repeats >= ANSWER_TIMEOUT;
+        if is_lost {
+            queue.repeats = 0;
+            queue.failure = Some("the server does not confirm messages".into());
+        }
+        is_lost
     }
 
     async fn send(&self, inbox: &str, number: u64, message: Message) {

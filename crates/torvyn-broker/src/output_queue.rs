@@ -99,6 +99,8 @@ pub struct OutputQueue {
     in_order: VecDeque<(u64, Instant)>,
     /// When the last answer came.
     pub heard_at: Option<Instant>,
+    /// How often what is on its way was sent again since then.
+    pub repeats: u32,
     /// Elements that the broker has confirmed.
     pub confirmed: u64,
     /// How often the broker was full.
@@ -125,6 +127,7 @@ impl OutputQueue {
             in_flight: HashMap::new(),
             in_order: VecDeque::new(),
             heard_at: None,
+            repeats: 0,
             confirmed: 0,
             refusals: 0,
             failure: None,
@@ -290,8 +293,11 @@ impl OutputQueue {
 
     /// The broker has stored what was sent under this number. Returns whether somebody waited for that.
     pub fn confirm(&mut self, number: u64, now: Instant) -> bool {
+        if !self.batches.contains_key(&number) {
+            return false;
+        }
+        self.note_answer(now);
         let Some(batch) = self.batches.get(&number) else { return false };
-        self.heard_at = Some(now);
         self.failure = None;
         self.in_flight.remove(&number);
         let Some(phase) = self.phases.front_mut() else { return false };
@@ -349,13 +355,18 @@ impl OutputQueue {
             }
         }
         self.in_flight.remove(&number);
-        self.heard_at = Some(now);
+        self.note_answer(now);
         if refusal.is_full() {
             self.refusals += 1;
             self.failure = None;
         } else {
             self.failure = Some(refusal.text.clone());
         }
+    }
+
+    fn note_answer(&mut self, now: Instant) {
+        self.heard_at = Some(now);
+        self.repeats = 0;
     }
 
     /// The connection was lost: what was sent is sent again.

@@ -100,6 +100,14 @@ impl ReadMessages {
         Judged::Supply { first, start: first.max(self.position + 1) }
     }
 
+    /// Notes the end of a writer whose message is gone, behind what was read.
+    pub(crate) fn add_lost_end(&mut self, batch: &BatchId) {
+        self.seen.add_end(batch);
+        let sequence = self.supplied.back().map_or(self.done, |last| last.sequence);
+        let partition = Some(batch.partition);
+        self.supplied.push_back(Supplied { sequence, batch: Some(batch.clone()), partition, last: None });
+    }
+
     /// The elements of the last message are in the flow.
     pub(crate) fn note_supplied(&mut self, count: u64, generation_is_own: bool) {
         self.received += count;
@@ -200,6 +208,18 @@ mod tests {
         assert_eq!(read.advance(false).touched, [(0, 2)]);
         assert_eq!(read.done, 3);
         assert_eq!(read.position, (4 << 16) - 1);
+    }
+
+    #[test]
+    fn an_end_that_is_gone_is_reported_behind_what_was_read() {
+        let mut read = ReadMessages::default();
+        read.judge(4, "0.s.g1.7.0.3");
+        read.add_lost_end(&BatchId::parse("0.s.run.7.5.end").expect("an id"));
+        assert_eq!(read.seen.missing(None), 2);
+        assert!(read.advance(false).ends.is_empty());
+        read.settle((4 << 16) + 2);
+        assert_eq!(read.advance(false).ends.len(), 1);
+        assert_eq!(read.done, 4);
     }
 
     #[test]

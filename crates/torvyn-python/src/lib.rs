@@ -38,6 +38,9 @@ mod _native {
     use super::broker::input::NatsInput;
     #[cfg(feature = "nats")]
     #[pymodule_export]
+    use super::broker::nkey_sign;
+    #[cfg(feature = "nats")]
+    #[pymodule_export]
     use super::broker::output::NatsOutput;
     #[cfg(feature = "network")]
     #[pymodule_export]

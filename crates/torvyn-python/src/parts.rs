@@ -8,7 +8,7 @@ const CLASSES: [(&str, &[&str]); 4] = [
     ("sandbox", &["CompiledComponent", "WasmTools"]),
     ("network", &["DirectSteps", "DirectText", "WireClient", "WireExchange", "WireServer"]),
     ("disk", &["Database"]),
-    ("nats", &["NatsClient", "NatsInput", "NatsOutput"]),
+    ("nats", &["NatsClient", "NatsInput", "NatsOutput", "nkey_sign"]),
 ];
 
 /// The parts of this build.

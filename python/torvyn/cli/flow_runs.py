@@ -257,7 +257,11 @@ class _FlowRun:
 
 
 def show_start(screen: Screen, plan: Plan) -> None:
-    screen.info(f"[torvyn] Running flow '{plan.name}'", "")
+    cluster = plan.cluster
+    where = ""
+    if cluster is not None and cluster.nats and cluster.namespace:
+        where = f" in the namespace '{cluster.namespace}'"
+    screen.info(f"[torvyn] Running flow '{plan.name}'{where}", "")
     _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
 
 

@@ -3,6 +3,7 @@
 placement   a Plan to the groups that a cluster runs, with their replicas and resources
 run         runs a flow on a cluster, for programs
 ray         the groups as actors of Ray
+removal     removes what a flow has on the broker
 kubernetes  a Placement to manifests for Kubernetes
 local       a broker and Ray on one machine, for development
 

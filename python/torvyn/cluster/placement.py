@@ -74,6 +74,9 @@ class Placement:
         lines = [f"flow {self.plan.name} on {target}: {counts}", "", "groups"]
         lines += columns([_group_row(group) for group in self.groups])
         lines += ["", "edges", *columns([_edge_row(edge) for edge in self.edges])]
+        cluster = self.plan.cluster
+        if cluster is not None and cluster.nats:
+            lines += ["", "broker", f"  namespace  {cluster.namespace or 'none'}"]
         return "\n".join(lines) + "\n"
 
 

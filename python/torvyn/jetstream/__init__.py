@@ -2,6 +2,7 @@
 
 failures   what the server and its absence mean for the caller
 addresses  where the server is, and who we are there
+nkeys      signs what the server asks to be signed
 connection  the connection, which is established again for ever
 start_wait  how long a start waits for the server
 requests   asks the server, and reads its answers
@@ -18,7 +19,7 @@ imported when a connection is made; it is in the extra `cluster`.
 
 from torvyn.jetstream.connection import BrokerConnection
 from torvyn.jetstream.entries import Entries
-from torvyn.jetstream.failures import BrokerUnavailable, Conflict, Refused
+from torvyn.jetstream.failures import BrokerDenied, BrokerUnavailable, Conflict, Refused
 from torvyn.jetstream.publisher import Confirmed, Message, Publisher
 from torvyn.jetstream.reader import OrderedReader, StoredMessage
 from torvyn.jetstream.revisions import Entry, Revisions
@@ -26,6 +27,7 @@ from torvyn.jetstream.streams import Streams, StreamSpec, StreamState
 
 __all__ = [
     "BrokerConnection",
+    "BrokerDenied",
     "BrokerUnavailable",
     "Confirmed",
     "Conflict",

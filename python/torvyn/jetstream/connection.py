@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from torvyn._io.backoff import Backoff
 from torvyn.components.connection import Connection
@@ -13,12 +17,20 @@ from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.restart import keep_task_running
 from torvyn.components.retry import describe
 from torvyn.concurrency.end_task import end_task, is_ending
+from torvyn.errors import FlowError
 from torvyn.jetstream.addresses import BrokerAddresses
-from torvyn.jetstream.failures import BrokerUnavailable, unavailable_at_start
+from torvyn.jetstream.failures import (
+    BrokerDenied,
+    BrokerUnavailable,
+    Denial,
+    unavailable_at_start,
+)
+from torvyn.jetstream.nkeys import read_creds, sign
+from torvyn.machine.broker_login import NO_LOGIN, BrokerLogin
 from torvyn.text.redaction import without_credentials
 
-CONNECT_TIMEOUT_S: Final = 5
-PING_INTERVAL_S: Final = 20
+logger = logging.getLogger("torvyn.jetstream")
+
 CLOSE_TIMEOUT_S: Final = 2.0
 OPEN_TIMEOUT_S: Final = 10.0
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 5.0
@@ -26,25 +38,52 @@ FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 5.0
 Setup = Callable[[Any], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a server may be silent before another one is tried. Where there is only one, nothing
+    is gained by haste. Native code has the same figures."""
+
+    connect_s: int
+    ping_s: float
+    """The connection is lost when three of them pass without a word."""
+    heartbeat_s: float
+    """How often a consumer says that it is there; one that misses three is made anew."""
+    answer_s: float
+    """How long an answer may take before the connection counts as lost."""
+
+
+ALONE: Final = Patience(connect_s=5, ping_s=20, heartbeat_s=5, answer_s=5)
+CLUSTER: Final = Patience(connect_s=2, ping_s=0.4, heartbeat_s=0.4, answer_s=2)
+
+
 class BrokerConnection:
     """All methods are for one event loop. `setups` are called with each new connection, before
     anything else uses it."""
 
-    def __init__(self, urls: str, component: str) -> None:
+    def __init__(self, urls: str, component: str, login: BrokerLogin = NO_LOGIN) -> None:
         self._nats = import_package("nats", component, "cluster")
         quiet_logger("nats")
-        self._addresses = BrokerAddresses.parse(urls)
+        self._addresses = BrokerAddresses.parse(urls, login)
+        self._servers = list(self._addresses.urls)
+        """Those that were named, and those that they have named; the next one to try is first."""
+        self.patience: Final = CLUSTER if len(self._servers) > 1 else ALONE
         self.address: Final = without_credentials(urls)
         self.connection: Final = Connection(component, self.address)
         self.setups: list[Setup] = []
         self.teardowns: list[Callable[[], None]] = []
         """Called when a connection has ended."""
+        self.denial: BrokerDenied | None = None
+        """The first right that was missing."""
+        self.on_denial: set[Callable[[Denial], Denial | None]] = set()
+        """Called when a right is missing; whoever needs it returns it as it was written."""
         self.client: Any = None
         """The connected client, or None."""
         self._ready = asyncio.Event()
         self._closed = asyncio.Event()
         """Whether the present connection has ended."""
         self._backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S)
+        self._failed = 0
+        """How many tries in a row have failed."""
         self._reason = ""
         self._task: asyncio.Task[None] | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -115,7 +154,12 @@ class BrokerConnection:
             if is_ending():
                 return
             self.connection.lost(reason)
-            await asyncio.sleep(self._backoff.next_delay_s())
+            self._failed += 1
+            # The servers of a cluster are tried one after the other, and then again after a pause.
+            if self._failed % len(self._servers) == 0:
+                await asyncio.sleep(self._backoff.next_delay_s())
+            else:
+                await asyncio.sleep(FIRST_DELAY_S)
 
     async def _session(self) -> str:
         """One connection, from its beginning to its end; returns why it has ended."""
@@ -130,10 +174,11 @@ class BrokerConnection:
                 await setup(client)
             self._established(client)
             await closed.wait()
+        except FlowError as error:
+            # Its settings cannot be used; a file may be there again.
+            return self._reason or error.message
         except (OSError, TimeoutError, ValueError, self._nats.errors.Error) as error:
             return self._reason or describe(error).removeprefix("nats: ")
-        except BrokerUnavailable as error:
-            return self._reason or error.message
         finally:
             self.client = None
             self._ready.clear()
@@ -145,6 +190,7 @@ class BrokerConnection:
 
     def _established(self, client: Any) -> None:
         self.client = client
+        self._failed = 0
         self._backoff.reset()
         self.connection.connected()
         self._ready.set()
@@ -154,22 +200,64 @@ class BrokerConnection:
         async def on_closed() -> None:
             closed.set()
 
-        return await self._nats.connect(
-            list(self._addresses.urls),
-            user=self._addresses.user,
-            password=self._addresses.password,
-            token=self._addresses.token,
+        # One at a time: a server that is frozen accepts connections, and must not be the next one.
+        server = self._servers.pop(0)
+        self._servers.append(server)
+        client = self._nats.NATS()
+        connecting = client.connect(
+            [server],
+            **self._authentication(client),
             allow_reconnect=False,
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
-            connect_timeout=CONNECT_TIMEOUT_S,
-            ping_interval=PING_INTERVAL_S,
+            connect_timeout=self.patience.connect_s,
+            ping_interval=self.patience.ping_s,
             error_cb=self._on_error,
             closed_cb=on_closed,
         )
+        try:
+            await asyncio.wait_for(connecting, self.patience.connect_s)
+        except BaseException:
+            await _close(client)
+            raise
+        self._add_servers(client)
+        return client
+
+    def _authentication(self, client: Any) -> dict[str, Any]:
+        """How the server knows us. Secrets are read again each time: they may have changed."""
+        secrets = self._addresses.read_secrets()
+        found: dict[str, Any] = {"tls": self._addresses.tls_context()}
+        seed = secrets.nkey
+        if secrets.creds is not None:
+            jwt, seed = read_creds(secrets.creds)
+            found["user_jwt_cb"] = jwt.encode
+        if seed is not None:
+            # What nats-py has for it needs a package of its own.
+            client._public_nkey = sign(seed, "")[0]
+            return {**found, "signature_cb": lambda nonce: base64.b64encode(sign(seed, nonce)[1])}
+        return {**found, "token": secrets.token, "user": secrets.user, "password": secrets.password}
+
+    def _add_servers(self, client: Any) -> None:
+        """Those of the same cluster, in the place of one that is lost."""
+        known = {urlsplit(each).netloc for each in self._servers}
+        found = (each for each in client.discovered_servers if each.netloc not in known)
+        self._servers += [each.geturl() for each in found]
 
     async def _on_error(self, error: Exception) -> None:
-        self._reason = describe(error).removeprefix("nats: ")
+        text = describe(error).removeprefix("nats: ")
+        if (denial := Denial.parse(text)) is None:
+            self._reason = text
+            return
+        found = [callback(denial) for callback in tuple(self.on_denial)]
+        self.denied(next((each for each in found if each is not None), denial))
+
+    def denied(self, denial: Denial) -> BrokerDenied:
+        """What a missing right means for its caller. The first one is kept: nothing can go on."""
+        error = BrokerDenied(self.address, denial)
+        if self.denial is None:
+            self.denial = error
+            logger.error("%s", error.message, extra={"event": "broker.denied", "hint": error.hint})
+        return error
 
 
 async def _close(client: Any) -> None:

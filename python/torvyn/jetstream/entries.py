@@ -3,6 +3,8 @@ writers only one wins. They are those of a NATS key-value bucket, which `nats kv
 
 from __future__ import annotations
 
+from typing import Final
+
 from torvyn.jetstream.connection import BrokerConnection
 from torvyn.jetstream.failures import BrokerUnavailable, Refused
 from torvyn.jetstream.publisher import Publisher
@@ -16,15 +18,15 @@ class Entries:
     def __init__(self, broker: BrokerConnection, publisher: Publisher, bucket: str) -> None:
         self._broker = broker
         self._bucket = bucket
-        self._stream = f"KV_{bucket}"
-        self._revisions = Revisions(broker, publisher, self._stream)
+        self.stream: Final = f"KV_{bucket}"
+        self._revisions = Revisions(broker, publisher, self.stream)
 
     async def open(
         self, replicas: int = 1, max_age_s: float | None = None, description: str = ""
     ) -> StreamState:
         """Its description is that with which it was made."""
         spec = StreamSpec(
-            name=self._stream,
+            name=self.stream,
             subjects=(f"$KV.{self._bucket}.>",),
             max_per_subject=1,
             max_age_s=max_age_s,
@@ -33,9 +35,6 @@ class Entries:
             is_bucket=True,
         )
         return await Streams(self._broker).ensure(spec)
-
-    async def describe(self, description: str) -> None:
-        await Streams(self._broker).describe(self._stream, description)
 
     async def get(self, key: str) -> Entry | None:
         """The entry; None if there is none."""
@@ -55,12 +54,12 @@ class Entries:
     async def delete(self, key: str) -> None:
         """Removes a key and what it held."""
         subject = f"$KV.{self._bucket}.{key}"
-        await Streams(self._broker).purge(self._stream, subject=subject)
+        await Streams(self._broker).purge(self.stream, subject=subject)
 
     async def delete_before(self, keys: str, revision: int) -> None:
         """Removes keys (`*` and `>` match any) that were last written before a revision."""
         subject = f"$KV.{self._bucket}.{keys}"
-        await Streams(self._broker).purge(self._stream, below=revision, subject=subject)
+        await Streams(self._broker).purge(self.stream, below=revision, subject=subject)
 
     async def keys(self, pattern: str) -> list[str]:
         """The keys that match."""

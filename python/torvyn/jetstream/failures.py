@@ -5,7 +5,8 @@ A broker that is away is not the end of a flow: the caller keeps what it has and
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
 from torvyn.durable import StoreUnavailable
 from torvyn.errors import FlowError
@@ -16,6 +17,15 @@ WRONG_REVISION: Final = (10071, 10164)
 """Error codes of the server: somebody else has written the entry."""
 NO_STREAM: Final = 503
 """The code of an answer that no stream gave."""
+DENIED_HINT: Final = (
+    "give the user this right in `permissions` of the server; the guide to clusters lists all that "
+    "flows need"
+)
+_REJECTIONS: Final = ("authorization violation", "authentication", "certificate required")
+"""What the reasons say then."""
+_DENIED: Final = re.compile(
+    r'permissions violation for (publish|subscription) to "([^"]+)"', re.IGNORECASE
+)
 NOT_FOUND: Final = (10037, 10059)
 """Error codes of the server: there is no such message, or no such stream."""
 
@@ -32,6 +42,38 @@ class BrokerUnavailable(StoreUnavailable):
             else "check the NATS server; the flow continues by itself",
             code="broker.full" if is_full else "broker.away",
         )
+
+
+class Denial(NamedTuple):
+    """The server does not let us publish on a subject, or subscribe to it."""
+
+    is_publish: bool
+    subject: str
+
+    @classmethod
+    def parse(cls, text: str) -> Denial | None:
+        """Of what the server says; None if it says something else. nats-py makes it lower case."""
+        found = _DENIED.search(text)
+        if found is None:
+            return None
+        return cls(found[1].lower() == "publish", found[2])
+
+    @property
+    def right(self) -> str:
+        return f"{'publish on' if self.is_publish else 'subscribe to'} `{self.subject}`"
+
+
+class BrokerDenied(BrokerUnavailable):
+    """A right is missing at the broker."""
+
+    def __init__(self, address: str, denial: Denial) -> None:
+        message = f"the broker at {address} does not let us {denial.right}"
+        StoreUnavailable.__init__(self, "io", message, hint=DENIED_HINT, code="broker.denied")
+
+    @property
+    def is_lasting(self) -> bool:
+        """Only somebody who changes the server's configuration can help."""
+        return True
 
 
 class Refused(Exception):
@@ -57,8 +99,12 @@ class Conflict(Exception):
 
 
 def unavailable_at_start(urls: str, reason: str) -> FlowError:
-    return FlowError(
-        "broker.away",
-        f"the broker at {urls} cannot be used: {reason}",
-        hint="start a NATS server with JetStream (`nats-server -js`), or correct `[cluster] nats`",
-    )
+    hint = "start a NATS server with JetStream (`nats-server -js`), or correct `[cluster] nats`"
+    if is_rejection(reason):
+        hint = "correct the credentials in `[cluster]`; the guide to clusters lists the settings"
+    return FlowError("broker.away", f"the broker at {urls} cannot be used: {reason}", hint=hint)
+
+
+def is_rejection(reason: str) -> bool:
+    """Whether the server answers, and does not know us."""
+    return any(each in reason.lower() for each in _REJECTIONS)

@@ -14,7 +14,7 @@ from torvyn.jetstream.connection import BrokerConnection
 from torvyn.jetstream.failures import BrokerUnavailable, Refused
 from torvyn.jetstream.publisher import MESSAGE_ID
 from torvyn.jetstream.reader import numbers_of
-from torvyn.jetstream.requests import ANSWER_S, ask
+from torvyn.jetstream.requests import ask
 
 PAGE_MESSAGES: Final = 256
 GONE: Final = (10037, 10043, 10057)
@@ -69,7 +69,7 @@ class MessageList:
             subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
             await client.publish(subject, request, reply=inbox)
             while len(page) < PAGE_MESSAGES:
-                message = await asyncio.wait_for(received.get(), ANSWER_S)
+                message = await asyncio.wait_for(received.get(), self._broker.patience.answer_s)
                 if message.subject == inbox:
                     break  # A status: there are no more.
                 identity = (message.headers or {}).get(MESSAGE_ID, "")

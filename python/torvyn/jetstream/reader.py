@@ -23,9 +23,11 @@ logger = logging.getLogger("torvyn.jetstream")
 
 EXPIRES_S: Final = 30.0
 """How long the server keeps a request for messages."""
-HEARTBEAT_S: Final = 5.0
-SILENCE_S: Final = 3 * HEARTBEAT_S
-"""A consumer that is not heard of for so long is made anew."""
+HEARTBEATS_MISSED: Final = 3
+"""A consumer that misses so many is made anew."""
+LONGEST_SILENCE_S: Final = 15.0
+"""The longest that a consumer may be silent: twice as long behind one that has delivered nothing,
+because the server may be busy."""
 MOST_MESSAGES: Final = 256
 LARGE_BYTES: Final = 256 * 1024
 """The size of messages before any has come."""
@@ -64,6 +66,8 @@ class OrderedReader:
         self._inbox = ""
         self._delivered = 0
         self._heard_s = 0.0
+        self._heartbeat_s = broker.patience.heartbeat_s
+        self._silence_s = HEARTBEATS_MISSED * self._heartbeat_s
         self._is_broken = False
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -107,12 +111,18 @@ class OrderedReader:
                 self._changed.clear()
                 await self._request_more(client, inbox)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), HEARTBEAT_S)
-                if self._requested and loop.time() - self._heard_s > SILENCE_S:
+                    await asyncio.wait_for(self._changed.wait(), self._heartbeat_s)
+                if self._requested and loop.time() - self._heard_s > self._silence_s:
+                    self._note_silence()
                     return
         finally:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
+
+    def _note_silence(self) -> None:
+        first_s = HEARTBEATS_MISSED * self._heartbeat_s
+        longer_s = min(2 * first_s, LONGEST_SILENCE_S)
+        self._silence_s = first_s if self._delivered else longer_s
 
     async def _make_consumer(self) -> None:
         config: dict[str, Any] = {
@@ -144,7 +154,7 @@ class OrderedReader:
         request = {
             "batch": count,
             "expires": int(EXPIRES_S * 1e9),
-            "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+            "idle_heartbeat": int(self._heartbeat_s * 1e9),
         }
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
         self._requested += count

@@ -16,6 +16,7 @@ from torvyn.jetstream.failures import (
 )
 from torvyn.jetstream.publisher import Confirmed, Message, Publisher
 from torvyn.jetstream.requests import ask
+from torvyn.jetstream.streams import Streams
 
 _LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 
@@ -62,9 +63,7 @@ class Revisions:
 
     async def subjects(self, pattern: str) -> list[str]:
         """The subjects that have messages."""
-        request = {"subjects_filter": pattern}
-        answer = await ask(self._broker, f"STREAM.INFO.{self.stream}", request)
-        return list(answer["state"].get("subjects") or ())
+        return await Streams(self._broker).subjects(self.stream, pattern)
 
     def _failure(self, error: Refused) -> Exception:
         if error.is_away:

@@ -10,13 +10,11 @@ from typing import Final
 
 from torvyn.components.connection import Connection
 from torvyn.durable.start_wait import StartWait
-from torvyn.jetstream.failures import unavailable_at_start
+from torvyn.jetstream.failures import is_rejection, unavailable_at_start
 from torvyn.text.redaction import without_credentials
 
 SCHEMES: Final = ("nats", "tls", "ws", "wss")
 LASTING: Final = (
-    "authorization violation",
-    "authentication",
     "certificate verify failed",
     "connect url",
     "invalid url",
@@ -48,4 +46,4 @@ def check_addresses(urls: str) -> None:
 
 def _is_lasting(reason: str) -> bool:
     lowered = reason.lower()
-    return any(each in lowered for each in LASTING)
+    return is_rejection(reason) or any(each in lowered for each in LASTING)

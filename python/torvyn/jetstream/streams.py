@@ -12,6 +12,7 @@ from torvyn.jetstream.requests import ask
 _NS: Final = 1_000_000_000
 _LIMITS: Final = ("max_msgs_per_subject", "max_bytes", "max_age", "duplicate_window")
 """What may be changed while messages wait."""
+_REPLICAS: Final = "num_replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,22 @@ class Streams:
                 return None
             raise
 
+    async def subjects(self, name: str, pattern: str) -> list[str]:
+        """The subjects of the stream that match, and have messages."""
+        answer = await self._ask(f"STREAM.INFO.{name}", {"subjects_filter": pattern})
+        return list(answer["state"].get("subjects") or ())
+
+    async def of_subjects(self, pattern: str) -> dict[str, StreamState]:
+        """The streams whose subjects match, by name."""
+        found: dict[str, StreamState] = {}
+        while True:
+            request = {"subject": pattern, "offset": len(found)}
+            answer = await self._ask("STREAM.LIST", request)
+            page = answer.get("streams") or ()
+            found |= {each["config"]["name"]: _state(each) for each in page}
+            if not page or len(found) >= answer["total"]:
+                return found
+
     async def ensure(self, spec: StreamSpec) -> StreamState:
         """Makes the stream, or gives it new limits. Raises `Refused`."""
         config = spec.config()
@@ -100,18 +117,14 @@ class Streams:
                 except Refused:
                     raise refusal from None
         found = answer["config"]
-        if any(found.get(key, 0) != config[key] for key in _LIMITS):
-            limits = {key: config[key] for key in _LIMITS}
-            if answer["state"]["messages"]:
-                # The server deletes what waits above a smaller limit.
-                limits = {key: _larger(found.get(key, 0), limits[key]) for key in _LIMITS}
-            answer = await self._ask(f"STREAM.UPDATE.{spec.name}", {**found, **limits})
+        changes = {key: config[key] for key in _LIMITS}
+        if answer["state"]["messages"]:
+            # The server deletes what waits above a smaller limit.
+            changes = {key: _larger(found.get(key, 0), changes[key]) for key in _LIMITS}
+        changes[_REPLICAS] = config[_REPLICAS]
+        if any(found.get(key, 0) != value for key, value in changes.items()):
+            answer = await self._ask(f"STREAM.UPDATE.{spec.name}", {**found, **changes})
         return _state(answer)
-
-    async def describe(self, name: str, description: str) -> None:
-        """Gives the stream another description."""
-        config = (await self._ask(f"STREAM.INFO.{name}"))["config"]
-        await self._ask(f"STREAM.UPDATE.{name}", {**config, "description": description})
 
     async def purge(
         self, name: str, *, below: int | None = None, subject: str | None = None

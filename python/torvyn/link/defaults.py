@@ -9,11 +9,14 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 from torvyn.components import ENGINES
 from torvyn.link.plan import ClusterPlan, ComponentRef, EdgePlan, RuntimePlan, TelemetryPlan
+from torvyn.machine import local_cluster
+from torvyn.machine.broker_login import BrokerLogin
 from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 
@@ -21,6 +24,8 @@ DEFAULT_CHECKPOINT_S: Final = 1.0
 """How often a flow with a durable edge saves the states of its components, unless it says so."""
 UNLIMITED_S: Final = 1e9
 """The `call_timeout` of components whose calls may wait without limit: thirty years."""
+PROGRAM: Final = "program"
+"""Stands for the name of the project in a program that has none."""
 GRPC_ENDPOINT: Final = "http://127.0.0.1:4317"
 """The default for gRPC: collectors have a port per protocol."""
 _RUNTIME_FIELDS: Final = {field.name for field in fields(RuntimePlan)}
@@ -105,15 +110,39 @@ def telemetry_plan(settings: Settings, folder: Path) -> TelemetryPlan | None:
     )
 
 
-def cluster_plan(settings: Settings, edges: Iterable[EdgePlan]) -> ClusterPlan | None:
-    """None if no edge leaves the process. Without a setting, the broker is that of `torvyn cluster
-    up`, if it runs."""
-    if not any(edge.carrier == "nats" for edge in edges):
-        return None
-    from torvyn.machine import local_cluster
+def namespace_of(settings: Settings, project: str, folder: Path) -> str:
+    """What the project's flows are called on the broker. Without a setting, a checkout has the
+    namespace of its state folder, which stays where it is when a deployment is updated."""
+    namespace: str | None = settings["cluster.namespace"]
+    if namespace is not None:
+        return namespace
+    place = state_dir(settings, folder).encode("utf-8", "surrogateescape")
+    return f"{project}-{blake2b(place, digest_size=4).hexdigest()}"
+
+
+def broker_login(settings: Settings, folder: Path) -> BrokerLogin:
+    """Files are relative to Torvyn.toml."""
+    found = {each.name: settings[f"cluster.{each.name}"] for each in fields(BrokerLogin)}
+    files = {name: file for name, file in found.items() if name.endswith("_file") and file}
+    absolute = {name: _absolute(os.getcwd(), str(folder), file) for name, file in files.items()}
+    return BrokerLogin(**{**found, **absolute})
+
+
+def cluster_plan(settings: Settings, edges: Iterable[EdgePlan], folder: Path) -> ClusterPlan | None:
+    """None if no edge leaves the process."""
+    has_nats = any(edge.carrier == "nats" for edge in edges)
+    return broker_plan(settings, "", folder) if has_nats else None
+
+
+def broker_plan(settings: Settings, project: str, folder: Path) -> ClusterPlan:
+    """The broker of a project, whatever its flows have. Without a setting, it is that of `torvyn
+    cluster up`, if it runs."""
 
     return ClusterPlan(
         nats=settings["cluster.nats"] or local_cluster.address() or "",
+        login=broker_login(settings, folder),
+        namespace=namespace_of(settings, project or PROGRAM, folder),
+        project=project,
         stream_replicas=settings["cluster.stream_replicas"],
         duplicate_window_s=settings["cluster.duplicate_window"],
         start_timeout_s=settings["cluster.start_timeout"],

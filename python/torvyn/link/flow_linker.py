@@ -272,7 +272,7 @@ class FlowLinker:
             checkpoint_s=checkpoint_s,
             state_dir=state_dir(settings, self._library.written),
             telemetry=telemetry_plan(settings, self._library.written),
-            cluster=cluster_plan(settings, self._edges),
+            cluster=cluster_plan(settings, self._edges, self._library.written),
             warnings=self._problems.warnings(),
             secrets=frozenset(self._problems.secrets),
         )

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from torvyn.contract.inspection import class_name
 from torvyn.errors import Diagnostic, Location
+from torvyn.machine.broker_login import NO_LOGIN, BrokerLogin
 from torvyn.manifest.schema.settings_tables import CLUSTER
 from torvyn.manifest.schema.tables import EDGE, NODE, ON_ERROR, PLACE
 from torvyn.text.redaction import redact, without_credentials
@@ -175,6 +176,9 @@ class ClusterPlan:
 
     nats: str = field(default="", repr=False)
     """Its addresses, with their passwords; empty if there is none."""
+    login: BrokerLogin = NO_LOGIN
+    namespace: str = ""
+    """What the names of the project's flows begin with on the broker; empty if it has none."""
     stream_replicas: int = CLUSTER.default("stream_replicas")
     duplicate_window_s: float = CLUSTER.default("duplicate_window")
     start_timeout_s: float | None = None
@@ -287,6 +291,7 @@ class Plan:
             del plain["cluster"]
         else:
             plain["cluster"]["nats"] = without_credentials(self.cluster.nats)
+            del plain["cluster"]["login"]
         redacted: dict[str, Any] = self._without_secrets(plain)
         return redacted
 

@@ -24,9 +24,10 @@ from torvyn.link.checks.grants import check_grant_names
 from torvyn.link.checks.priorities import check_priorities
 from torvyn.link.checks.segments import select_segments
 from torvyn.link.component_loader import Library
+from torvyn.link.defaults import broker_plan
 from torvyn.link.flow_linker import FlowLinker
 from torvyn.link.overrides import NO_OVERRIDES, Overrides
-from torvyn.link.plan import Plan
+from torvyn.link.plan import ClusterPlan, Plan
 from torvyn.manifest import FlowRecord, Manifest, Settings, parse_leniently, read_text
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.settings import resolve_leniently
@@ -179,11 +180,20 @@ class ProjectLinker:
         linker = FlowLinker(flow, self._library, self.settings, problems, is_whole=is_whole)
         plan = linker.link()
         if plan is not None and plan.cluster is not None:
-            cluster = replace(plan.cluster, project=self.manifest.project.name)
-            plan = replace(plan, cluster=cluster)
+            plan = replace(plan, cluster=self.broker)
         if plan is not None and not problems and self.overrides.has_segments:
-            plan = select_segments(plan, self.overrides, problems)
+            plan = select_segments(plan, self.overrides, self.has_namespace, problems)
         return plan
+
+    @property
+    def broker(self) -> ClusterPlan:
+        """The broker of the project's flows, and what they are called there."""
+        return broker_plan(self.settings, self.manifest.project.name, self._library.written)
+
+    @property
+    def has_namespace(self) -> bool:
+        """Whether somebody has named it."""
+        return self.settings.values["cluster.namespace"].origin != "default"
 
     def _flow(self, name: str | None, place: Location | None = None) -> FlowRecord | None:
         """The flow of that name, or the only one. `place` is where the name stands."""

@@ -21,6 +21,8 @@ def render_plan(plan: Plan) -> str:
     lines += ["", "nodes", *columns([_node(plan, node) for node in plan.nodes])]
     if plan.edges:
         lines += ["", "edges", *columns([_edge(edge) for edge in plan.edges])]
+    if plan.cluster is not None and plan.cluster.nats:
+        lines += ["", "broker", f"  namespace  {plan.cluster.namespace or 'none'}"]
     return plan.redact("\n".join(lines) + "\n")
 
 

@@ -165,6 +165,16 @@ class SecurityRecord(Record):
 @dataclass(slots=True, kw_only=True)
 class ClusterRecord(Record):
     nats: str | None = None
+    user: str | None = None
+    password_file: str | None = None
+    token_file: str | None = None
+    nkey: str | None = None
+    nkey_file: str | None = None
+    credentials_file: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    namespace: str | None = None
     stream_replicas: int | None = None
     duplicate_window_s: float | None = None
     start_timeout_s: float | None = None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from torvyn.errors import Location
 from torvyn.manifest.parse import Reader, raise_if_any, read_text
@@ -78,6 +78,9 @@ def resolve(
     return settings
 
 
+SECRETS: Final = ("cluster.nkey",)
+
+
 def resolve_leniently(
     manifest: Manifest,
     problems: Problems,
@@ -97,6 +100,8 @@ def resolve_leniently(
     values |= {setting.name: setting for setting in _from_records(records, "manifest")}
     values |= _from_environment(environ, manifest.variables | reader.variables.used, reader)
     values |= _from_flags(flags or {}, reader)
+    # Wherever they were written.
+    problems.secrets |= {values[name].value for name in SECRETS if values[name].value}
     return Settings(values, frozenset(problems.secrets))
 
 

@@ -141,6 +141,17 @@ def test_a_broker_comes_with_the_flow(objects: Objects) -> None:
     assert names.index("NATS_TOKEN") < names.index("TORVYN_CLUSTER__NATS")
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"), [("", {"value": "shop"}), ('[cluster]\nnamespace = "n"\n', None)]
+)
+def test_all_images_of_a_project_have_one_namespace_at_the_broker(
+    objects: Objects, settings: str, expected: dict[str, str] | None
+) -> None:
+    worker = variables(named(objects(settings + FLOW), "StatefulSet", "shop-main-uplink"))
+    found = worker.get("TORVYN_CLUSTER__NAMESPACE")
+    assert found == (expected and {"name": "TORVYN_CLUSTER__NAMESPACE", **expected})
+
+
 def test_each_copy_of_an_element_has_a_server(objects: Objects) -> None:
     assert named(objects(THREE), "StatefulSet", "shop-main-nats")["spec"]["replicas"] == 3
 

@@ -68,7 +68,7 @@ def linked(folder: Path, **settings: str) -> Plan:
 def replica(folder: Path, number: int, *segments: str) -> Plan:
     """The plan of one of the two replicas of `b`."""
     (folder / "Torvyn.toml").write_text(REPLICAS)
-    settings = {"cluster.nats": "nats://10.0.0.2"}
+    settings = {"cluster.nats": "nats://10.0.0.2", "cluster.namespace": "shop"}
     overrides = Overrides(settings=settings, segments=segments, replica=number)
     return ProjectLinker.open(folder / "Torvyn.toml", overrides).plan()
 
@@ -112,3 +112,57 @@ def test_a_process_is_one_of_the_replicas_that_its_segment_has(tmp_path: Path) -
 def test_a_replica_is_one_of_a_segment(tmp_path: Path) -> None:
     with pytest.raises(LinkError, match="without `--segment`"):
         replica(tmp_path, 1)
+
+
+def namespace_of(plan: Plan) -> str:
+    assert plan.cluster is not None
+    return plan.cluster.namespace
+
+
+def test_each_checkout_has_a_namespace_of_its_own(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    one, two = (namespace_of(linked(folder)) for folder in folders)
+
+    assert one != two
+    assert one == namespace_of(linked(folders[0]))
+    assert one.startswith("project-")
+    # Generations of a deployment are in folders of their own, and have one state folder.
+    state = {"runtime.state_dir": str(tmp_path / "state")}
+    named = [
+        namespace_of(ProjectLinker.open(each / "Torvyn.toml", Overrides(settings=state)).plan())
+        for each in folders
+    ]
+    assert named[0] == named[1]
+
+
+@pytest.mark.parametrize("namespace", ["shop", ""])
+def test_a_namespace_that_is_set_is_that_of_all_checkouts(tmp_path: Path, namespace: str) -> None:
+    plan = linked(tmp_path, nats="nats://10.0.0.2", namespace=namespace)
+
+    assert namespace_of(plan) == namespace
+    assert f"namespace  {namespace or 'none'}" in plan.render()
+
+
+@pytest.mark.parametrize(
+    ("nats", "is_refused"),
+    [
+        ("nats://10.0.0.2", True),
+        ("nats://127.0.0.1:4222,nats://broker.example", True),
+        ("nats://localhost:4222", False),
+        ("127.0.0.1:4222,[::1]:4222", False),
+    ],
+)
+def test_segments_on_several_machines_need_a_namespace(
+    tmp_path: Path, nats: str, is_refused: bool
+) -> None:
+    (tmp_path / "Torvyn.toml").write_text(REPLICAS)
+    overrides = Overrides(settings={"cluster.nats": nats}, segments=("b",))
+    linker = ProjectLinker.open(tmp_path / "Torvyn.toml", overrides)
+    if not is_refused:
+        linker.plan()
+        return
+    with pytest.raises(LinkError, match="would not find each other") as caught:
+        linker.plan()
+    assert caught.value.code == "link.no-namespace"

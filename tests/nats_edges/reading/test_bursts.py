@@ -38,6 +38,6 @@ def test_a_burst_of_messages_needs_one_consumer(server: NatsServer) -> None:
         of_key = [row["at"] for row in found if row["key"] == f"k{key}"]
         assert of_key == list(range(key, KEYS * EACH, KEYS))
     broker = BrokerThread(server.url, "main")
-    names = broker.call(ask(broker.broker, "CONSUMER.NAMES.TV_main_a-output-b"))
+    names = broker.call(ask(broker.broker, "CONSUMER.NAMES.TV_t_main_a-output-b"))
     broker.close()
     assert names["total"] == 1

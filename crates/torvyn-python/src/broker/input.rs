@@ -101,9 +101,20 @@ impl NatsInput {
         self.0.attach(Box::new(node.clone()));
     }
 
-    /// Begins to read these subjects; all of the stream if there are none.
-    fn start(&self, client: &NatsClient, stream: String, subjects: Vec<String>) {
-        self.0.start(client.0.clone(), InputOptions { stream, subjects });
+    /// Begins to read these subjects of the stream that was made at that time.
+    fn start(&self, client: &NatsClient, stream: String, created: String, subjects: Vec<String>) {
+        self.0.start(client.0.clone(), InputOptions { stream, created, subjects });
+    }
+
+    /// Whether everything was read that the stream has.
+    #[getter]
+    fn is_caught_up(&self) -> bool {
+        self.0.is_caught_up()
+    }
+
+    /// A writer has ended, and the message that says so is gone from the stream.
+    fn note_lost_end(&self, writer: u32, series: String, run: String, partition: u32, first: u64) {
+        self.0.note_lost_end(&BatchId { writer, series, generation: run, partition, first, elements: 0 });
     }
 
     fn stop(&self) {

@@ -3,6 +3,7 @@
 pub mod input;
 pub mod output;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -19,15 +20,23 @@ pub struct NatsClient(pub Connection);
 impl NatsClient {
     /// Connects, without waiting for it.
     #[new]
-    #[pyo3(signature = (addresses, user=None, password=None, token=None))]
+    #[pyo3(signature = (
+        addresses, user=None, password=None, token=None, nkey=None, creds=None, ca_file=None, client_certificate=None,
+    ))]
+    // Arguments of one call in Python.
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         addresses: Vec<String>,
         user: Option<String>,
         password: Option<String>,
         token: Option<String>,
+        nkey: Option<String>,
+        creds: Option<String>,
+        ca_file: Option<PathBuf>,
+        client_certificate: Option<(PathBuf, PathBuf)>,
     ) -> PyResult<Self> {
-        let credentials = Credentials { user, password, token };
+        let credentials = Credentials { user, password, token, nkey, creds, ca_file, client_certificate };
         let opened = interpreter::detached(py, move || Connection::open(&addresses, credentials));
         let failed =
             |error: torvyn_broker::ConnectionError| NativeError::new_err(("address", error.to_string()));
@@ -45,7 +54,19 @@ impl NatsClient {
         self.0.is_connected()
     }
 
+    /// What the server does not allow, in its words.
+    #[getter]
+    fn denial(&self) -> Option<&str> {
+        self.0.denial()
+    }
+
     fn close(&self) {
         self.0.close();
     }
+}
+
+/// The public key of an nkey, and its signature. None for what is no seed.
+#[pyfunction]
+pub fn nkey_sign(seed: &str, nonce: &[u8]) -> Option<(String, Vec<u8>)> {
+    torvyn_broker::sign(seed, nonce)
 }

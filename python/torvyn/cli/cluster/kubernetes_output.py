@@ -88,6 +88,7 @@ def _options(
         project=project.name,
         image=arguments.image,
         namespace=arguments.namespace,
+        broker_namespace=None if linker.has_namespace else project.name,
         nats=arguments.nats or (None if _is_local(found) else found),
         job=arguments.job,
         variables=sorted(linker.manifest.variables),

@@ -11,6 +11,7 @@ import click
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.command_group import command_group
 from torvyn.cli.screen import Screen
+from torvyn.cli.target import manifest_option, set_option
 from torvyn.errors import UsageError
 
 EPILOG: Final = """\b
@@ -18,6 +19,7 @@ Examples:
   torvyn cluster up
   torvyn cluster status
   torvyn cluster down
+  torvyn cluster remove main
 """
 
 _PORT = click.IntRange(1, 65_535)
@@ -144,7 +146,30 @@ def down(screen: Screen, purge: bool) -> int:
     return 0
 
 
-for subcommand in (up, status, down):
+@make_command("remove", example="torvyn cluster remove main\ntorvyn cluster remove main --yes")
+@click.argument("flow", metavar="FLOW")
+@manifest_option
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="The namespace; by default that of the project. '' for what earlier versions have stored.",
+)
+@click.option("--nats", metavar="URL", help="The broker; by default that of the project.")
+@set_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def remove(screen: Screen, flow: str, yes: bool, **options: Any) -> int:
+    """Remove what a flow has on the broker.
+
+    Removes the streams of its edges, with the elements that wait in them, and the bucket with what
+    it has saved. The next run begins anew. A flow that runs is refused. Flows of other namespaces,
+    and other flows, keep what they have. The flow need not be in the manifest any more.
+    """
+    from torvyn.cli.cluster.removal import remove_flow
+
+    return remove_flow(screen, flow.removeprefix("flow."), is_confirmed=yes, **options)
+
+
+for subcommand in (up, status, down, remove):
     command.add_command(subcommand)
 
 

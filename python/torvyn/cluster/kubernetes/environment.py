@@ -54,6 +54,10 @@ def flow_environment(
         found += [secret_variable(setting, names.broker, URL_KEY) for setting in broker_settings]
     else:
         found += [{"name": setting, "value": options.nats} for setting in broker_settings]
+    if broker_settings and options.broker_namespace is not None:
+        # The same in every image, wherever the project is in it.
+        setting = {"name": "TORVYN_CLUSTER__NAMESPACE", "value": options.broker_namespace}
+        found.append(setting)
     # Compiled components; the image is read-only.
     found.append({"name": "TORVYN_RUNTIME__CACHE_DIR", "value": "/tmp/cache"})
     found.append({"name": "HOME", "value": "/tmp"})

@@ -17,6 +17,8 @@ class KubernetesOptions:
     image: str
     """An image with torvyn, whose working directory is the project."""
     namespace: str | None = None
+    broker_namespace: str | None = None
+    """What the flows are called on the broker; None: what Torvyn.toml says."""
     nats: str | None = None
     """The address of a broker that exists; None: the manifests have one."""
     nats_image: str = NATS_IMAGE

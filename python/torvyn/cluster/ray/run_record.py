@@ -15,10 +15,11 @@ from typing import Final
 from torvyn.errors import FlowError
 from torvyn.jetstream import BrokerUnavailable, Entries
 from torvyn.link import Plan, segments_of
+from torvyn.machine.broker_login import NO_LOGIN
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.flow_bucket import open_bucket
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
-from torvyn.reactor.carriers.nats.names import EdgeNames, token
+from torvyn.reactor.carriers.nats.names import FlowNames, token
 
 logger = logging.getLogger("torvyn.cluster")
 
@@ -40,7 +41,7 @@ class RunRecord:
 def begin_run(plan: Plan, url: str, *, is_fresh: bool = False) -> str:
     """The id of the open run, or of a new one. `is_fresh`: discards what earlier runs have saved
     and sent."""
-    broker = BrokerThread(url, plan.name)
+    broker = BrokerThread(url, plan.name, login=plan.cluster.login if plan.cluster else NO_LOGIN)
     try:
         entries = _open(plan, broker, is_fresh=is_fresh)
         return broker.call(_begin(plan, broker, entries, is_fresh=is_fresh))
@@ -51,7 +52,9 @@ def begin_run(plan: Plan, url: str, *, is_fresh: bool = False) -> str:
 def end_run(plan: Plan, url: str, run: str) -> None:
     """The run is over: the next one begins anew."""
     try:
-        broker = BrokerThread(url, plan.name)
+        broker = BrokerThread(
+            url, plan.name, login=plan.cluster.login if plan.cluster else NO_LOGIN
+        )
         try:
             broker.call(_write(_open(plan, broker), RunRecord(run)))
         finally:
@@ -66,7 +69,7 @@ def end_run(plan: Plan, url: str, run: str) -> None:
 
 def _open(plan: Plan, broker: BrokerThread, *, is_fresh: bool = False) -> Entries:
     assert plan.cluster is not None
-    return open_bucket(broker, plan.name, plan.cluster, is_fresh=is_fresh)
+    return open_bucket(broker, FlowNames.of(plan), plan.cluster, is_fresh=is_fresh)
 
 
 async def _begin(plan: Plan, broker: BrokerThread, entries: Entries, *, is_fresh: bool) -> str:
@@ -93,6 +96,6 @@ async def _discard(plan: Plan, broker: BrokerThread, entries: Entries) -> None:
         entry = SegmentEntry(entries, name, key, payload, replicas.get(name, 1))
         await (entry.take_over(is_fresh=True) if name in replicas else entry.delete())
     for edge in plan.edges:
-        stream = EdgeNames.of(plan.name, edge, 1).stream
+        stream = FlowNames.of(plan).edge(edge, 1).stream
         if edge.carrier == "nats" and await broker.streams.state(stream) is not None:
             await broker.streams.purge(stream)

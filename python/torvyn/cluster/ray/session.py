@@ -98,7 +98,9 @@ def make_jobs(
     """One for each replica of each group."""
     overrides = request.overrides
     if nats is not None:
-        settings = {**overrides.settings, "cluster.nats": nats}
+        assert request.plan.cluster is not None
+        broker = {"cluster.nats": nats, "cluster.namespace": request.plan.cluster.namespace}
+        settings = {**overrides.settings, **broker}
         overrides = replace(overrides, settings=settings)
     jobs = []
     for group in placement.groups:

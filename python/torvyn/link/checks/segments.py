@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from torvyn.errors import Location
 from torvyn.link.plan import Plan
@@ -20,8 +22,11 @@ RUN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RUN_PLACE: Final = Location("command line", path="--run")
 
 
-def select_segments(plan: Plan, overrides: Overrides, problems: Problems) -> Plan:
-    """The Plan with the choice. It keeps all nodes: their edges have the same names everywhere."""
+def select_segments(
+    plan: Plan, overrides: Overrides, has_namespace: bool, problems: Problems
+) -> Plan:
+    """The Plan with the choice. It keeps all nodes: their edges have the same names everywhere.
+    `has_namespace`: whether its namespace does not depend on where the project is."""
     known = {segment.name: segment for segment in segments_of(plan)}
     for name in overrides.segments:
         if name not in known:
@@ -42,10 +47,31 @@ def select_segments(plan: Plan, overrides: Overrides, problems: Problems) -> Pla
         message = f"flow `{plan.name}` cannot run in several processes: it has no broker"
         hint = 'set `nats = "nats://HOST:4222"` in `[cluster]`, or start one: torvyn cluster up'
         problems.add("link.no-broker", message, place, hint)
+    elif overrides.segments and not has_namespace and not _is_here(plan.cluster.nats):
+        message = (
+            f"the segments of flow `{plan.name}` may run on several machines, and would not find "
+            f"each other: the namespace `{plan.cluster.namespace}` is that of this checkout"
+        )
+        hint = f'set `namespace = "{plan.cluster.project}"` in `[cluster]`'
+        problems.add("link.no-namespace", message, _PLACE, hint)
     segments = tuple(dict.fromkeys(overrides.segments))
     _check_replica([known[name] for name in segments if name in known], overrides.replica, problems)
     cluster = replace(plan.cluster, segments=segments, replica=overrides.replica, run=overrides.run)
     return replace(plan, cluster=cluster)
+
+
+def _is_here(addresses: str) -> bool:
+    """Whether only processes of this machine reach the broker."""
+    urls = (each.strip() for each in addresses.split(","))
+    hosts = [urlsplit(url if "//" in url else f"//{url}").hostname or "" for url in urls]
+    return all(host == "localhost" or _is_loopback(host) for host in hosts)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_replica(segments: Sequence[Segment], replica: int, problems: Problems) -> None:

@@ -144,6 +144,12 @@ GRANT: Final = Table(
     (Key("capabilities", "strings", "The capabilities that it is granted.", required=True),),
     records.GrantRecord,
 )
+
+
+def _file(name: str, doc: str, default_doc: str = "none") -> Key:
+    return Key(name, "string", doc, default="", default_doc=default_doc)
+
+
 CLUSTER: Final = Table(
     "[cluster]",
     "The broker of `nats` edges.",
@@ -155,6 +161,41 @@ CLUSTER: Final = Table(
             "`nats://` or, with TLS, `tls://`.",
             default="",
             default_doc="none: `nats` edges are kept on the disk",
+        ),
+        Key(
+            "user",
+            "string",
+            "The user at the broker, with `password_file`. An address may have both, and "
+            "`${NAME}` in the place of a secret.",
+            default="",
+            default_doc="that of the address",
+        ),
+        _file("password_file", "A file with the password of `user`."),
+        _file("token_file", "A file with the token that the broker requires."),
+        Key(
+            "nkey",
+            "string",
+            'The seed of an nkey; take it from the environment: `"${NATS_SEED}"`.',
+            default="",
+            default_doc="none",
+        ),
+        _file("nkey_file", "A file with the seed of an nkey."),
+        _file("credentials_file", "A `.creds` file: a JWT and the seed of its key."),
+        _file(
+            "ca_file",
+            "The certificates that the broker's is checked with.",
+            "those of the system",
+        ),
+        _file("cert_file", "The client's certificate, with `key_file`."),
+        _file("key_file", "The private key of `cert_file`."),
+        Key(
+            "namespace",
+            "string",
+            "What the names of all streams, subjects and buckets of the project's flows begin with "
+            "on the broker, so that no other project, and no other checkout of this one, has the "
+            'same. `""` stands for names without one, as earlier versions had them.',
+            default=None,
+            default_doc="the project's name and a checksum of its state folder",
         ),
         Key(
             "stream_replicas",

@@ -1,6 +1,7 @@
 """Edges that a NATS server carries: segments of a flow in several processes.
 
-names           streams, subjects, keys and partitions of an edge
+names           what a flow and its edges are called on the broker
+presence        every process of a flow says that it runs
 batch_ids       what identifies a batch, from its writer to its readers
 run_ends        which writers have ended, and whether a run is over
 purger          deletes what was read, which makes room for the writer

@@ -14,7 +14,9 @@ from torvyn.concurrency.background_loop import background_loop
 from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Publisher, Streams
 from torvyn.jetstream.addresses import BrokerAddresses
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
+from torvyn.jetstream.failures import BrokerDenied, Denial
 from torvyn.jetstream.start_wait import BrokerWait, check_addresses
+from torvyn.machine.broker_login import NO_LOGIN, BrokerLogin
 
 Result = TypeVar("Result")
 
@@ -23,19 +25,29 @@ WAIT_S: Final = 30.0
 
 
 class BrokerThread:
-    def __init__(self, urls: str, flow: str, start: BrokerWait | None = None) -> None:
+    def __init__(
+        self,
+        urls: str,
+        flow: str,
+        start: BrokerWait | None = None,
+        login: BrokerLogin = NO_LOGIN,
+    ) -> None:
         check_addresses(urls)
-        self._urls = urls
+        self._addresses = BrokerAddresses.parse(urls, login)
+        # A file that cannot be read ends the start at once.
+        self._addresses.check()
         self.loop = background_loop()
-        self.broker, self.publisher, self.streams = self.call(self._make(urls, flow))
+        self.broker, self.publisher, self.streams = self.call(self._make(urls, flow, login))
         try:
             (start or BrokerWait(flow, OPEN_TIMEOUT_S)).wait_for(self.broker.connection)
         except BaseException:
             self.close()
             raise
 
-    async def _make(self, urls: str, flow: str) -> tuple[BrokerConnection, Publisher, Streams]:
-        broker = BrokerConnection(urls, flow)
+    async def _make(
+        self, urls: str, flow: str, login: BrokerLogin
+    ) -> tuple[BrokerConnection, Publisher, Streams]:
+        broker = BrokerConnection(urls, flow, login)
         publisher = Publisher(broker)
         broker.begin()
         return broker, publisher, Streams(broker)
@@ -43,12 +55,26 @@ class BrokerThread:
     @cached_property
     def data(self) -> NatsClient:
         """The connection for elements."""
-        found = BrokerAddresses.parse(self._urls)
-        client = NatsClient(list(found.urls), found.user, found.password, found.token)
+        found = self._addresses
+        login = found.login
+        client = NatsClient(
+            list(found.urls),
+            **found.read_secrets()._asdict(),
+            ca_file=login.ca_file or None,
+            client_certificate=login.client_certificate,
+        )
         if not client.wait(OPEN_TIMEOUT_S):
             client.close()
             raise BrokerUnavailable(f"no connection to {self.broker.address}")
         return client
+
+    @property
+    def denial(self) -> BrokerDenied | None:
+        """A right that is missing, on either connection."""
+        if self.broker.denial is not None or "data" not in self.__dict__:
+            return self.broker.denial
+        denial = Denial.parse(self.data.denial or "")
+        return None if denial is None else BrokerDenied(self.broker.address, denial)
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs a coroutine on the loop, and waits for it."""

@@ -53,7 +53,7 @@ def _ensure(broker: BrokerThread, edge: Edge, cluster: ClusterPlan) -> StreamSta
     try:
         return broker.call(broker.streams.ensure(spec))
     except Refused as error:
-        raise refused(edge.name, error.text) from error
+        raise refused(edge.name, error, cluster.stream_replicas) from error
 
 
 def origin(edge: InputEdge, state: StreamState) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class InputEdge:
         """How many ends were settled, and what of all that was settled the entry holds."""
         self._saving = (0, 0)
         self._is_over = False
+        self._misses_ends = False
         self._expired_last = self._expired_told = 0
         self._tell_at_s = 0.0
 
@@ -102,14 +103,15 @@ class InputEdge:
         self.reader = native.node(wired.index(self.wired.reader))
         self._native.attach(self.reader)
 
-    async def start(self) -> None:
+    async def start(self, created: str) -> None:
+        """`created`: when the stream was made, which must not be another one."""
         subjects = [self.names.filter(partition) for partition in self.owned]
         if self._owns_all:
             subjects = [f"{self.names.prefix}.>"]
         self._is_started = True
         if self._ends.are_complete:
             self._native.finish()
-        self._native.start(self._broker.data, self.names.stream, subjects)
+        self._native.start(self._broker.data, self.names.stream, created, subjects)
 
     async def stop(self) -> None:
         """Deletes what is left to delete, if the broker answers."""
@@ -167,6 +169,27 @@ class InputEdge:
         """The end of the stream comes from the broker."""
 
     @property
+    def is_caught_up(self) -> bool:
+        """Whether it has read everything that the stream has."""
+        return self._native.is_caught_up
+
+    async def stored_ends(self, writer: int) -> set[int]:
+        """The partitions in which an end of the writer waits."""
+        pattern = f"{self.names.prefix}.*.$end-{writer}"
+        found = await self._broker.streams.subjects(self.names.stream, pattern)
+        return {int(subject.split(".")[-2]) for subject in found}
+
+    def missing_ends(self, writer: int, run: str) -> list[int]:
+        """The partitions of which the end of a writer in that run has not come. On the loop."""
+        return [part for part in self.owned if self._ends.is_missing(writer, part, run)]
+
+    def note_lost_end(self, writer: int, series: str, run: str, partition: int, sent: int) -> None:
+        """The writer has ended, and the message that says so is gone. `sent`: how many elements of
+        the series it has sent; 0 if that is not known. On the loop."""
+        self._misses_ends = True
+        self._native.note_lost_end(writer, series, run, partition, sent)
+
+    @property
     def unnamed_writers(self) -> set[int]:
         """Writers that have ended without a name, which this run waits for. On the loop."""
         return self._ends.unnamed_writers
@@ -178,13 +201,18 @@ class InputEdge:
         """Elements that the broker has deleted because they were older than `max_age`: the numbers
         of a series have no gaps. A batch that waits for room while others pass it counts until it
         comes. From any thread."""
-        if self.options.max_age_s is None:
+        if not self._counts_missing:
             return 0
         return max(self._native.missing() - self._missing_before, 0)
 
     def expired_of(self, series: str, first: Mapping[int, int]) -> int:
         """How many of them a writer has sent since these numbers."""
-        return 0 if self.options.max_age_s is None else self._native.missing(series, dict(first))
+        return self._native.missing(series, dict(first)) if self._counts_missing else 0
+
+    @property
+    def _counts_missing(self) -> bool:
+        """Without a `max_age` nothing is missing, unless somebody has deleted it."""
+        return self.options.max_age_s is not None or self._misses_ends
 
     def note_sent(self, writer: int, sent: Mapping[str, Mapping[str, int]]) -> None:
         """`sent`: by series of a writer and by partition, how many elements it had. On the loop,

@@ -1,4 +1,4 @@
-"""The names of an edge on the broker: its stream, its subjects, and the partition of a key."""
+"""The names of a flow and its edges on the broker: streams, subjects and buckets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from torvyn.link.plan import EdgePlan
+from torvyn.link.plan import EdgePlan, Plan
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -37,12 +37,6 @@ class EdgeNames:
     process publishes that knows another number is refused."""
     partitions: int
 
-    @classmethod
-    def of(cls, flow: str, edge: EdgePlan, partitions: int) -> EdgeNames:
-        flow_token, name = token(flow), edge_token(edge)
-        prefix = f"tv.{flow_token}.{name}.{partitions}"
-        return cls(f"TV_{flow_token}_{name}", prefix, partitions)
-
     def filter(self, partition: int) -> str:
         """All subjects of a partition."""
         return f"{self.prefix}.{partition}.*"
@@ -56,6 +50,38 @@ class EdgeNames:
         return subject.startswith(self.prefix.rpartition(".")[0] + ".")
 
 
-def bucket(flow: str) -> str:
-    """The bucket of a flow's entries."""
-    return f"tv_{token(flow)}"
+@dataclass(frozen=True, slots=True)
+class FlowNames:
+    """What a flow is called on the broker."""
+
+    namespace: str
+    """Empty for names as earlier versions had them."""
+    flow: str
+
+    @classmethod
+    def of(cls, plan: Plan) -> FlowNames:
+        return cls("" if plan.cluster is None else plan.cluster.namespace, plan.name)
+
+    @property
+    def _parts(self) -> list[str]:
+        return [token(each) for each in (self.namespace, self.flow) if each]
+
+    @property
+    def bucket(self) -> str:
+        """The bucket of the flow's entries."""
+        return "_".join(("tv", *self._parts))
+
+    @property
+    def prefix(self) -> str:
+        """What all subjects of its edges begin with."""
+        return ".".join(("tv", *self._parts))
+
+    @property
+    def presence(self) -> str:
+        """The subject on which every process of the flow answers."""
+        return f"{self.prefix}.$running"
+
+    def edge(self, edge: EdgePlan, partitions: int) -> EdgeNames:
+        name = edge_token(edge)
+        stream = "_".join(("TV", *self._parts, name))
+        return EdgeNames(stream, f"{self.prefix}.{name}.{partitions}", partitions)

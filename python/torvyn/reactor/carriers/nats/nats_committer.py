@@ -8,7 +8,7 @@ they have read is saved every few milliseconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -58,6 +58,8 @@ class NatsCommitter:
         self._saved_at_s = self._checked_at_s = time.monotonic()
         self._entered: dict[int, Cut] = {}
         """By segment: the cut whose entry is written, and whose batches may not be published."""
+        self.check_broker: Callable[[], None] = lambda: None
+        """Raises what ends the flow, whatever else fails."""
         self.commits = 0
         self._confirmed = 0
         self._is_full = False
@@ -194,6 +196,7 @@ class NatsCommitter:
     def tidy(self) -> None:
         """Makes sure that no other process runs the same segments, and that the writers of what
         they read belong to their run."""
+        self.check_broker()
         if time.monotonic() - self._checked_at_s < CHECK_S:
             return
         self._checked_at_s = time.monotonic()
@@ -202,6 +205,7 @@ class NatsCommitter:
                 self._broker.call(entry.check())
         self._broker.call(self._writers.check_runs())
         self._broker.call(self._writers.note_sent())
+        self._broker.call(self._writers.note_lost_ends())
 
     def _save_sent(self, segment: int) -> bool:
         """Saves what a segment that begins a new series with every start has sent, for a reader

@@ -13,7 +13,7 @@ from torvyn.components.keys.key_reader import key_reader, simple_field
 from torvyn.contract import Context, Element
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import has_attribute
-from torvyn.errors import InvalidInput
+from torvyn.errors import FlowError, InvalidInput
 from torvyn.jetstream import BrokerUnavailable, Entries
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
 from torvyn.jetstream.start_wait import BrokerWait
@@ -32,13 +32,19 @@ from torvyn.reactor.carriers.nats.entries.writer_entries import WriterEntries
 from torvyn.reactor.carriers.nats.input_edge import InputEdge
 from torvyn.reactor.carriers.nats.names import (
     PARTITIONS_PER_REPLICA,
-    EdgeNames,
+    FlowNames,
     token,
 )
 from torvyn.reactor.carriers.nats.nats_account import fold_ends
 from torvyn.reactor.carriers.nats.nats_committer import NatsCommitter
 from torvyn.reactor.carriers.nats.output_edge import OutputEdge, WriterIdentity
-from torvyn.reactor.carriers.nats.refusals import run_over, writers_changed
+from torvyn.reactor.carriers.nats.presence import announce
+from torvyn.reactor.carriers.nats.refusals import (
+    bucket_gone,
+    run_over,
+    stream_gone,
+    writers_changed,
+)
 from torvyn.reactor.carriers.nats.sent_batches import discard_sent
 from torvyn.reactor.carriers.nats.stream_figures import StreamFigures
 from torvyn.reactor.carriers.wired_plan import WiredPlan, restrict, wire
@@ -62,10 +68,12 @@ class NatsRun(DurableRun):
     _broker: BrokerThread | None = None
     _committer: NatsCommitter
     _figures: StreamFigures | None = None
+    _is_announced = False
 
     def _wire(self, plan: Plan) -> WiredPlan:
         assert plan.cluster is not None
         self._cluster = plan.cluster
+        self._names = FlowNames.of(plan)
         self._segments = {segment.name: segment for segment in segments_of(plan)}
         wired = wire(plan)
         if not plan.cluster.segments:
@@ -85,7 +93,7 @@ class NatsRun(DurableRun):
             reading, writing = self._home(edge.edge.target), self._home(edge.edge.source)
             readers = reading.replicas
             partitions = PARTITIONS_PER_REPLICA * readers if readers > 1 else 1
-            names = EdgeNames.of(self.wired.plan.name, edge.edge, partitions)
+            names = self._names.edge(edge.edge, partitions)
             if edge.writer in here:
                 self._outputs.append(OutputEdge(edge, segment(edge.writer), names))
             if edge.reader in here:
@@ -116,7 +124,9 @@ class NatsRun(DurableRun):
         self._checkpoints = Checkpoints(self.wired, runners)
         self._save_between(runners)
         self._check_aggregators(runners)
-        broker = self._broker = BrokerThread(self._cluster.nats, self.plan.name, self._start_wait)
+        broker = self._broker = BrokerThread(
+            self._cluster.nats, self.plan.name, self._start_wait, self._cluster.login
+        )
         try:
             self._open_patiently(broker, runners)
         except BaseException:
@@ -138,10 +148,15 @@ class NatsRun(DurableRun):
 
     def _open_on(self, broker: BrokerThread, runners: Sequence[Runner]) -> None:
         """Nothing is changed on the broker before everything has been checked."""
-        bucket = open_bucket(broker, self.plan.name, self._cluster, is_fresh=self._is_fresh)
+        if not self._is_announced:
+            broker.call(announce(broker.broker, self._names.presence))
+            self._is_announced = True
+        bucket = open_bucket(broker, self._names, self._cluster, is_fresh=self._is_fresh)
         entries = self._make_entries(broker, bucket)
         outdated = self._check_saved(broker, bucket, entries)
         self._states = open_streams(broker, self._edges, self._cluster, is_fresh=self._is_fresh)
+        if (state := broker.call(broker.streams.state(bucket.stream))) is not None:
+            self._states[bucket.stream] = state
         for entry in outdated:
             broker.call(entry.take_over(is_fresh=self._is_fresh))
         is_over = self._take_over(broker, entries)
@@ -149,6 +164,8 @@ class NatsRun(DurableRun):
         self._open_edges(broker, entries, runners)
         by_checkpoint = self._checkpoints.by_checkpoint
         writers = self._writer_entries(broker, bucket)
+        if self._is_fresh:
+            broker.call(writers.ignore_ends())
         self._committer = NatsCommitter(
             self._outputs, self._inputs, entries, broker, by_checkpoint, self._origins(), writers
         )
@@ -196,7 +213,7 @@ class NatsRun(DurableRun):
     ) -> list[SegmentEntry]:
         """Raises if what is saved does not fit. Returns the entries that had another number of
         replicas, and nothing that would matter."""
-        checks = SavedChecks(bucket, broker.streams, self.plan.name, broker.broker.max_payload)
+        checks = SavedChecks(bucket, broker.streams, self._names, broker.broker.max_payload)
         is_fresh = self._is_fresh
         own = [self._segment(number) for number in range(len(self.wired.segments))]
         readers = [] if is_fresh else [self._home(edge.wired.edge.target) for edge in self._outputs]
@@ -347,11 +364,25 @@ class NatsRun(DurableRun):
         super().start(native)
         assert self._broker is not None
         for edge in self._inputs:
-            self._broker.call(edge.start())
-        names = [edge.names.stream for edge in self._edges]
+            self._broker.call(edge.start(self._states[edge.names.stream].created))
         broker = self._broker
-        self._figures = StreamFigures(broker.streams, names, broker.broker.connection)
+        created = {name: state.created for name, state in self._states.items()}
+        self._figures = StreamFigures(broker.streams, created, broker.broker.connection)
+        self._committer.check_broker = self._check_broker
         broker.call(self._figures.start())
+
+    def _check_broker(self) -> None:
+        """Raises what ends the flow: somebody has deleted what it needs, or it lacks a right."""
+        assert self._broker is not None
+        assert self._figures is not None
+        if (denial := self._broker.denial) is not None:
+            raise FlowError(denial.code, denial.message, hint=denial.hint)
+        if (gone := self._figures.gone) is None:
+            return
+        edge = next((each for each in self._edges if each.names.stream == gone), None)
+        if edge is None:
+            raise bucket_gone(self.plan.name, self._names.bucket)
+        raise stream_gone(edge.name, gone, self._figures.of(gone)[0])
 
     def close_store(self) -> None:
         broker, self._broker = self._broker, None

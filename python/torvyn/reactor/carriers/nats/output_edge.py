@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import Bell, EdgeLog, NatsOutput
 from torvyn.jetstream import BrokerUnavailable, Message
+from torvyn.jetstream.connection import ALONE
 from torvyn.jetstream.publisher import MESSAGE_ID
-from torvyn.jetstream.requests import ANSWER_S
 from torvyn.reactor.carriers.nats.names import EdgeNames
 from torvyn.reactor.carriers.wired_plan import DurableEdge
 
@@ -141,7 +141,7 @@ class OutputEdge:
         """Publishes what waits, and waits for the broker. Returns an error if a subject is full:
         its batches stay, and are tried again by themselves."""
         self._native.release()
-        outcome, text = self._native.wait(ANSWER_S)
+        outcome, text = self._native.wait(ALONE.answer_s)
         if outcome == "full":
             return BrokerUnavailable(f"`{self.name}` is full on the broker", is_full=True)
         if outcome == "refused":

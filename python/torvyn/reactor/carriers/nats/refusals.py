@@ -3,15 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from torvyn.errors import FlowError
+from torvyn.jetstream import Refused
+from torvyn.reactor.carriers.nats.names import FlowNames
+
+TOO_FEW_SERVERS: Final = (10005, 10025, 10052, 10074, 10128)
+"""Error codes of the server that mean that it has no place for so many replicas."""
 
 
-def refused(edge: str, reason: str) -> FlowError:
+def refused(edge: str, error: Refused, replicas: int) -> FlowError:
+    if replicas > 1 and error.code in TOO_FEW_SERVERS:
+        return _too_few_servers(f"the edge `{edge}`", error, replicas)
     return FlowError(
         "broker.refused",
-        f"the broker cannot carry the edge `{edge}`: {reason}",
+        f"the broker cannot carry the edge `{edge}`: {error.text}",
         hint="check `max_bytes` of the edge, and the limits of the NATS server",
+    )
+
+
+def bucket_refused(flow: str, error: Refused, replicas: int) -> FlowError:
+    if replicas > 1 and error.code in TOO_FEW_SERVERS:
+        return _too_few_servers(f"what the flow `{flow}` saves", error, replicas)
+    return FlowError(
+        "broker.refused",
+        f"the broker cannot store what the flow `{flow}` saves: {error.text}",
+        hint="check the limits of the NATS server and of the account",
+    )
+
+
+def _too_few_servers(what: str, error: Refused, replicas: int) -> FlowError:
+    return FlowError(
+        "broker.too-few-servers",
+        f"the broker cannot keep {what} on {replicas} servers: {error.text}",
+        hint=f"start {replicas} servers of one NATS cluster with JetStream, or lower "
+        "`stream_replicas` in `[cluster]`",
+    )
+
+
+def stream_gone(edge: str, stream: str, batches: int | None) -> FlowError:
+    waited = "" if not batches else f"; {batches} batches waited in it, and are lost"
+    return FlowError(
+        "broker.stream-gone",
+        f"the stream `{stream}` of the edge `{edge}` was deleted from the broker while the flow "
+        f"ran{waited}",
+        hint="start the flow again: it makes the stream again, and continues with what comes next",
+    )
+
+
+def bucket_gone(flow: str, bucket: str) -> FlowError:
+    return FlowError(
+        "broker.entry-gone",
+        f"the bucket `{bucket}`, which has what the flow `{flow}` has saved, was deleted from the "
+        "broker while the flow ran",
+        hint="start the flow again; if nobody has deleted it, see that the server keeps its data "
+        "on a disk that survives restarts",
+    )
+
+
+def flow_runs(names: FlowNames, who: str) -> FlowError:
+    return FlowError(
+        "broker.flow-runs",
+        f"the flow `{names.flow}` runs: {who} uses what it has on the broker",
+        hint="stop it first, on all machines",
+    )
+
+
+def before_namespaces(names: FlowNames) -> FlowError:
+    return FlowError(
+        "broker.before-namespaces",
+        f"the flow `{names.flow}` has run on this broker before its names had a namespace, and "
+        f"would begin anew in the namespace `{names.namespace}`",
+        hint='to continue where it was, set `namespace = ""` in `[cluster]`; to begin anew, remove '
+        f"what it has: torvyn cluster remove {names.flow} --namespace ''",
     )
 
 
@@ -42,13 +107,14 @@ def writers_changed(edge: str, before: int, now: int) -> FlowError:
     )
 
 
-def other_project(flow: str, other: str, project: str) -> FlowError:
+def other_project(names: FlowNames, other: str, project: str) -> FlowError:
+    where = f"in the namespace `{names.namespace}`" if names.namespace else "without a namespace"
     return FlowError(
         "broker.other-project",
-        f"the flow `{flow}` of the project `{other}` is on the broker, and this one is of "
-        f"`{project}`",
-        hint="give one of the flows another name, or each project a NATS account of its own; if "
-        "the project was renamed, run it once with `--fresh`",
+        f"the flow `{names.flow}` of the project `{other}` is on the broker {where}, and this one "
+        f"is of `{project}`",
+        hint="set another `namespace` in `[cluster]`; if the project was renamed, remove what it "
+        f"has under the old name: torvyn cluster remove {names.flow}",
     )
 
 

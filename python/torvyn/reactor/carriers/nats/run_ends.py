@@ -67,6 +67,11 @@ class RunEnds:
             self._missing.discard(key)
         return True
 
+    def is_missing(self, writer: int, partition: int, run: str) -> bool:
+        """Whether the reader waits for the end of that run of a writer."""
+        key = _key(writer, partition)
+        return key in self._missing and run not in self._runs.get(key, ())
+
     @property
     def unnamed_writers(self) -> set[int]:
         """The writers that have ended without a name, while their ends with one are missing."""

@@ -1,10 +1,11 @@
-"""How much waits on the broker: asked every few seconds, for statistics."""
+"""How much waits on the broker, and whether the streams of a flow are still there: asked every few
+seconds."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from torvyn.components.connection import Connection
@@ -13,19 +14,28 @@ from torvyn.concurrency.end_task import end_task
 from torvyn.jetstream import BrokerUnavailable, Refused, Streams
 
 INTERVAL_S: Final = 2.0
+LOOKS: Final = 2
+"""A stream that is missing so many times in a row was deleted: a broker that has just started may
+not know it yet."""
 
 
 class StreamFigures:
-    """`of` is for any thread, the coroutines are for the loop."""
+    """`of` and `gone` are for any thread, the coroutines are for the loop."""
 
-    def __init__(self, streams: Streams, names: Iterable[str], connection: Connection) -> None:
-        self._streams, self._names = streams, sorted(set(names))
+    def __init__(
+        self, streams: Streams, created: Mapping[str, str], connection: Connection
+    ) -> None:
+        """`created`: when each stream was made."""
+        self._streams, self._created = streams, dict(created)
         self.connection: Final = connection
         self._found: dict[str, tuple[int, int]] = {}
+        self._missing: dict[str, int] = {}
+        self.gone: str | None = None
+        """A stream that was deleted, and perhaps made again."""
         self._task: asyncio.Task[None] | None = None
 
     def of(self, stream: str) -> tuple[int | None, int | None]:
-        """Messages and bytes; None if they are not known."""
+        """Messages and bytes, as they were last seen; None if they are not known."""
         return self._found.get(stream, (None, None))
 
     async def start(self) -> None:
@@ -49,7 +59,11 @@ class StreamFigures:
 
     async def _look(self) -> None:
         with contextlib.suppress(BrokerUnavailable, Refused):
-            for name in self._names:
+            for name, created in sorted(self._created.items()):
                 state = await self._streams.state(name)
-                if state is not None:
+                missing = 0 if state is not None else self._missing.get(name, 0) + 1
+                self._missing[name] = missing
+                if missing >= LOOKS or (state is not None and state.created != created):
+                    self.gone = name
+                elif state is not None:
                     self._found[name] = (state.messages, state.bytes)

@@ -12,7 +12,7 @@ from torvyn.jetstream import Entries, Streams
 from torvyn.link.segments import Segment
 from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
-from torvyn.reactor.carriers.nats.names import EdgeNames, token
+from torvyn.reactor.carriers.nats.names import FlowNames, token
 from torvyn.reactor.carriers.nats.output_edge import OutputEdge
 from torvyn.reactor.carriers.nats.refusals import partitions_changed, replicas_changed
 
@@ -20,8 +20,10 @@ from torvyn.reactor.carriers.nats.refusals import partitions_changed, replicas_c
 class SavedChecks:
     """All methods are for the loop."""
 
-    def __init__(self, entries: Entries, streams: Streams, flow: str, max_payload: int) -> None:
-        self._entries, self._streams, self._flow = entries, streams, flow
+    def __init__(
+        self, entries: Entries, streams: Streams, names: FlowNames, max_payload: int
+    ) -> None:
+        self._entries, self._streams, self._names = entries, streams, names
         self._max_payload = max_payload
 
     async def outdated(
@@ -45,7 +47,7 @@ class SavedChecks:
     async def _waiting(self, segment: Segment) -> list[str]:
         found = []
         for edge in segment.inputs:
-            state = await self._streams.state(EdgeNames.of(self._flow, edge, 1).stream)
+            state = await self._streams.state(self._names.edge(edge, 1).stream)
             if state is not None and state.messages:
                 name = f"{edge.source}:{edge.port}->{edge.target}"
                 found.append(f"{state.messages} batches wait on the edge `{name}`")

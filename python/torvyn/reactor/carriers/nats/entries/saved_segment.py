@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
@@ -91,7 +92,10 @@ class Saved:
 
     @classmethod
     def new(cls) -> Saved:
-        return cls(series=f"c{secrets.token_hex(4)}", run=new_run())
+        """The starts are counted from the time on: an entry that was lost has had smaller numbers,
+        and what its owner has sent may still wait under them."""
+        generation = int(time.time() * 1000)
+        return cls(series=f"c{secrets.token_hex(4)}", run=new_run(), generation=generation)
 
     def encode(self) -> bytes:
         head = {
@@ -156,6 +160,14 @@ class Saved:
             else:
                 ranges.append((piece.owner, piece.at, piece.at))
         return replace(self, pieces=pieces, ranges=ranges)
+
+    def sent_to(self, edge: str, partition: int) -> tuple[str, int]:
+        """The series of the last start on a partition of an edge, and how many elements it has
+        had; 0 if that is not known."""
+        if edge in self.next:
+            return self.series, self.next[edge].get(str(partition), 0)
+        series = f"g{self.generation}"
+        return series, self.sent.get(edge, {}).get(series, {}).get(str(partition), 0)
 
     def with_sent(self, edge: str, series: str, counts: Mapping[int, int]) -> Saved:
         """With what the last start has sent to an edge so far."""

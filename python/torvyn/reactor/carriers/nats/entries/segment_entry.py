@@ -87,6 +87,11 @@ class SegmentEntry:
         entry = await self._entries.get(self.key)
         return "" if entry is None else str(_head(entry).get("run", ""))
 
+    async def saved_end(self) -> str:
+        """The last run that has ended; empty if there is none."""
+        saved = await self.read()
+        return "" if saved is None else saved.ended
+
     async def saved_sent(self) -> dict[str, Any]:
         """What its owners have sent, as `Saved.sent` has it."""
         entry = await self._entries.get(self.key)
