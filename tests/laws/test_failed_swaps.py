@@ -168,6 +168,11 @@ def guest(name, folder, config=""):
     return made
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    return tmp_path_factory.mktemp("compiled")
+
+
 def passing(mode, folder):
     return guest("processor", folder) if mode == "wasm" else variant_of(Passing(), mode)
 
@@ -185,8 +190,8 @@ class Passing(torvyn.Processor):
 
 @loads
 @pytest.mark.parametrize("new", MODES)
-def test_a_guest_goes_on_after_a_version_in_another_run_mode(new, is_loaded, tmp_path):
-    run = SwappedProcessor(passing("wasm", tmp_path), is_loaded, str)
+def test_a_guest_goes_on_after_a_version_in_another_run_mode(new, is_loaded, compiled):
+    run = SwappedProcessor(passing("wasm", compiled), is_loaded, str)
     why = run.swap(variant_of(Passing("first"), new))
     run.finish()
 
@@ -196,10 +201,10 @@ def test_a_guest_goes_on_after_a_version_in_another_run_mode(new, is_loaded, tmp
 @loads
 @pytest.mark.parametrize("old", [*MODES, "wasm"])
 @pytest.mark.parametrize("fault", ["trap", "error", "init"])
-def test_the_old_version_goes_on_after_a_guest_that_fails(old, is_loaded, fault, tmp_path):
+def test_the_old_version_goes_on_after_a_guest_that_fails(old, is_loaded, fault, compiled):
     config, text = ("trap", str) if fault == "init" else ("", lambda number: fault)
-    run = SwappedProcessor(passing(old, tmp_path), is_loaded, text, text)
-    why = run.swap(guest("chaos", tmp_path, config))
+    run = SwappedProcessor(passing(old, compiled), is_loaded, text, text)
+    why = run.swap(guest("chaos", compiled, config))
     run.finish()
 
     assert why

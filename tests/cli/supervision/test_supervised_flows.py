@@ -110,7 +110,7 @@ def test_one_flow_of_a_process_is_reloaded_by_its_name(
     stamp = folder / "stamp" / "component.py"
     stamp.write_text(stamp.read_text().replace("VERSION", "new"))
 
-    done = cli("reload", "p1", "--yes", cwd=folder)
+    done = cli("reload", "p1", "--yes", "--timeout", "1ms", cwd=folder)
 
     assert (done.code, done.out) == (0, "Changes of flow 'p1':\n  stamp: code\n"), done.err
     # What the new component prints has the name of its flow, too.
@@ -125,7 +125,9 @@ def test_all_flows_of_a_process_are_reloaded_by_its_number(
     stamp = folder / "stamp" / "component.py"
     stamp.write_text(stamp.read_text().replace("VERSION", "new"))
 
-    done = cli("reload", running.process.pid, "--yes", "--format", "json", cwd=folder)
+    done = cli(
+        "reload", running.process.pid, "--yes", "--timeout", "1ms", "--format", "json", cwd=folder
+    )
 
     assert done.code == 0, done.err
     found = json.loads(done.out)["flows"]
