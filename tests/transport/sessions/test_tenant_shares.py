@@ -7,8 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from asgi_client import PATIENCE_S, PROMPT_BODY, Gated, within
-from faulty_network import FaultyNetwork
+from asgi_client import Gated
 from greedy_tenants import MAX_STREAMS, MiB, ask, fill, harm, large, leave, servers
 from keyed_server import Keyed
 from scale import sample
@@ -19,7 +18,6 @@ from torvyn.jetstream.requests import ask as ask_broker
 from torvyn.serve import Application
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.rejection import Rejection
-from torvyn.transport.sessions.servers.cluster import Cluster
 from torvyn.transport.sessions.shared.address import bucket_stream
 from torvyn.transport.settings import KiB
 
@@ -186,36 +184,3 @@ async def test_a_tenant_with_many_sessions_leaves_the_others_their_memory(keyed:
     session = server.sessions.get(kept.frames_start_id(), caller_of(keyed, server, "other"))
     assert session is not None
     assert session.buffer.size_bytes > 0.8 * 32 * KiB
-
-
-@pytest.mark.parametrize("seed", range(sample(1, full=20)))
-async def test_limits_hold_exactly_again_after_cut_connections(
-    keyed: Keyed, shared: str, seed: int
-) -> None:
-    rng = random.Random(seed)
-    broker_url, _, name = shared.rpartition("/")
-    async with FaultyNetwork(int(broker_url.rpartition(":")[2])).up() as network:
-        url = f"{network.url.replace('http', 'nats')}/{name}"
-        async with servers(keyed, url, Gated(), Gated()) as both:
-            for _ in range(6):
-                asked = [ask(keyed, "calm", rng.choice(both), body=PROMPT_BODY) for _ in range(4)]
-                await asyncio.sleep(rng.choice((0, 0.002, 0.02)))
-                network.cut()
-                await asyncio.sleep(rng.choice((0, 0.01)))
-                await leave(*asked)
-            clusters = [cluster for one in both if (cluster := one.sessions.cluster)]
-            for cluster in clusters:
-                await within(cluster.broker.connected())
-            async with asyncio.timeout(PATIENCE_S):
-                while not all(_is_settled(cluster) for cluster in clusters):
-                    await asyncio.sleep(0.02)
-            asked = [ask(keyed, "calm", rng.choice(both), body=PROMPT_BODY) for _ in range(9)]
-            for one in asked:
-                await one.until(1)
-            assert sum(one.status == 200 for one in asked) == MAX_STREAMS
-            await leave(*asked)
-
-
-def _is_settled(cluster: Cluster) -> bool:
-    """Whether the broker knows that nothing runs here."""
-    return all(not one.own and one.is_known for one in cluster._counts._counts.values())
