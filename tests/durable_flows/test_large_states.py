@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
-from durable_parts import check_account
+from durable_parts import check_account, wait_until
 
 import torvyn
 
@@ -67,3 +68,31 @@ def test_a_state_takes_no_room_from_the_edges(backpressure: str) -> None:
     assert is_over
     check_account(running)
     assert taken == [str(number) for number in range(40)]
+
+
+def test_a_state_that_is_gone_from_the_store_is_saved_as_a_whole_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What a damaged database had to be rebuilt without."""
+    taken: list[str] = []
+
+    def start() -> torvyn.Flow:
+        flow = torvyn.Flow(checkpoint_s=0.01).add("in", Slow(60)).add("state", Growing())
+        flow.add("out", torvyn.sink(lambda element: taken.append(element.text)))
+        flow.connect("in", "state").connect("state", "out", carrier="disk", max_bytes=1 << 26)
+        return flow.start()
+
+    first = start()
+    wait_until(lambda: len(taken) > 10)
+    durable: Any = first._execution.durable  # type: ignore[union-attr]
+    store = durable._store
+    with store._lock:
+        store._session.file.connection.execute("DELETE FROM checkpoints")
+    count = len(taken)
+    wait_until(lambda: len(taken) > count + 5)
+    first.drain()
+    first.wait()
+    assert "is saved as a whole again" in caplog.text
+
+    start().wait(20)
+    assert taken == [str(number) for number in range(60)]

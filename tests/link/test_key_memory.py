@@ -46,7 +46,9 @@ KEYS = (None, 100, 20_000, 47_000, 100_000, 5_000_000)
 MEMORY = (None, 2 * MIB, 300 * MIB)
 
 
-@pytest.mark.parametrize(("max_keys", "node", "runtime"), itertools.product(KEYS, MEMORY, MEMORY))
+@pytest.mark.parametrize(
+    ("max_keys", "node", "runtime"), [*itertools.product(KEYS, MEMORY, MEMORY)]
+)
 def test_max_keys_fit_into_the_memory_or_a_warning_says_how_many_do(
     tmp_path: Path, max_keys: int | None, node: int | None, runtime: int | None
 ) -> None:
@@ -59,7 +61,7 @@ def test_max_keys_fit_into_the_memory_or_a_warning_says_how_many_do(
     plan = ProjectLinker.open(manifest).plan()
 
     means = plan.node("means")
-    assert means.max_keys == max_keys or DEFAULT_KEYS
+    assert means.max_keys == (max_keys or DEFAULT_KEYS)
     # What somebody has set is kept.
     assert means.max_memory_bytes == (node or runtime or means.max_memory_bytes)
     assert means.max_memory_bytes >= (node or runtime or DEFAULT_BYTES)
