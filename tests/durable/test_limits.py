@@ -17,6 +17,7 @@ from torvyn.durable import (
     LostRange,
     StoreUnavailable,
     Transaction,
+    log_rows,
 )
 
 MIB = 1 << 20
@@ -239,3 +240,19 @@ def test_a_disk_that_others_fill_loses_nothing(small_disk: Path, times: Times) -
         (small_disk / "other").unlink()
         assert fill(store, 1) == []
         assert store.state.name == "ok"
+
+
+def test_the_account_of_losses_that_nobody_asks_for_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, count = 100, 150
+    monkeypatch.setattr(log_rows, "MOST_LOST_RANGES", most)
+    with DurableStore.open(tmp_path / "flow.db", {"log": LogOptions(1 << 20)}) as store:
+        for first in range(0, 2 * count, 2):
+            store.commit(Transaction([Append("log", first, 1, b"x", 0)]))
+            store.quarantine("log", first, "for the test")
+            store.commit(Transaction([Append("log", first + 1, 1, b"x", 0)]))
+            store.commit(Transaction(acknowledged={"log": first + 1}))
+        assert len(store.lost("log")) <= most
+        assert store.lost("log")[-1].first == 2 * count - 2
+        assert store.statistics("log").corrupt == count

@@ -22,6 +22,9 @@ SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
 _QUARANTINE_BYTES: Final = 64 * 1024
 """Of each damaged row, and `_QUARANTINE_ROWS` of them, are kept for people to look at."""
 _QUARANTINE_ROWS: Final = 4
+MOST_LOST_RANGES: Final = 1024
+"""So many of a log are kept until they are reported."""
+_FORGOTTEN_AT_ONCE: Final = 64
 _QUICK_BYTES: Final = 32 * 1024
 """Storing so much takes less time than to give the interpreter away and to get it back."""
 _ROWS_FROM: Final = (
@@ -106,6 +109,10 @@ def lose(
         _put_hole(connection, state, hole)
         state.count_loss(reason, hole.count)
     prune(connection, state)
+    unreported = [hole for hole in state.holes if not hole.is_reported]
+    if len(unreported) > MOST_LOST_RANGES:
+        # Nobody has asked for so long: only their count is kept.
+        report_holes(connection, state, unreported[_FORGOTTEN_AT_ONCE].last)
     return [lost_range(state.name, hole) for hole in new]
 
 
