@@ -71,7 +71,7 @@ class CarrierThread:
         self._requested: set[int] = set()
         self._last_cut_s: dict[int, float] = {}
         self._last_states: dict[int, Checkpoint] = {}
-        self._outage = Outage(wired.plan.name)
+        self._outage = Outage(wired.plan.name, committer.longest_retry_s)
         self.exchange: SegmentExchange | None = None
         """The exchange of segments that is under way."""
         self.failure: FlowError | None = None
