@@ -71,7 +71,7 @@ class CarrierThread:
         self._cuts: dict[int, Cut] = {}
         self._requested: set[int] = set()
         self._last_cut_s: dict[int, float] = {}
-        self._outage = Outage(wired.plan.name)
+        self._outage = Outage(wired.plan.name, committer.longest_retry_s)
         self.returned: ReturnedLetters | None = None
         """The dead letters that go back to their nodes."""
         self.exchange: SegmentExchange | None = None

@@ -23,6 +23,7 @@ from torvyn.durable import (
     Transaction,
 )
 from torvyn.reactor.carriers.disk_edge import BUFFER_BYTES, DiskEdge
+from torvyn.reactor.carriers.outage import LONGEST_RETRY_S
 
 logger = logging.getLogger("torvyn.durable")
 
@@ -72,6 +73,7 @@ class Committer:
     nap_s: float = 0.0
     """How long work waits after the bell has rung: a reader rings for almost every element."""
     is_patient = False
+    longest_retry_s = LONGEST_RETRY_S
     """Whether the end of a flow waits until it is stored."""
 
     def __init__(self, edges: Sequence[DiskEdge], store: DurableStore) -> None:

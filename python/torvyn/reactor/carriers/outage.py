@@ -17,9 +17,9 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 5.0
 
 
 class Outage:
-    def __init__(self, flow: str) -> None:
+    def __init__(self, flow: str, longest_s: float = LONGEST_RETRY_S) -> None:
         self._flow = flow
-        self._backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S)
+        self._backoff = Backoff(FIRST_RETRY_S, longest_s)
         self.retry_at_s = 0.0
         self.is_degraded = False
 

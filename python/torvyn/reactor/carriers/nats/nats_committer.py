@@ -36,6 +36,8 @@ class NatsCommitter:
     cut_s: float = CUT_S
     read_cut_s: float = SETTLE_S
     is_patient = True
+    longest_retry_s = 0.5
+    """A broker that elects a leader is back within seconds."""
 
     def __init__(
         self,
