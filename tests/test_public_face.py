@@ -40,6 +40,10 @@ FACES = (
 
 INSIDE = {
     "_native",
+    "artifact.registry.cache",
+    "artifact.registry.fetch",
+    "artifact.registry.http.connection",
+    "artifact.signature.policy",
     "cli.app",
     "cluster.local.broker",
     "cluster.ray.run_broker",
@@ -47,9 +51,11 @@ INSIDE = {
     "components.keys.keyed_components",
     "concurrency.switch_interval",
     "durable",
+    "durable.dead_letters",
     "edge.artifact_source",
     "edge.generations",
     "edge.generations.integrity",
+    "edge.update.source",
     "engine.transformers.batch_setup",
     "engine.transformers.model",
     "link.plan",

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torvyn.durable.disk.lock_file import LockFile
 
 from torvyn.cli import app
 from torvyn.durable import Append, DurableStore, LogOptions, Transaction
+from torvyn.durable.disk.store_file import lock_store
 
 MANIFEST = """
 [torvyn]
@@ -118,7 +118,7 @@ def test_a_backlog_is_shown_and_dropped_while_the_flow_does_not_run(folder: Path
     (edge,) = shown(folder)["edges"]
     assert (edge["elements"], edge["bytes"]) == (7, 9_000)
 
-    owner = LockFile(path.with_name("flow.db.lock"), path)
+    owner = lock_store(path)
     _, _, busy = torvyn(folder, "store", "drop", "--edge", LOG, "--yes")
     owner.release()
     _, _, done = torvyn(folder, "store", "drop", "--edge", LOG, "--yes")

@@ -21,6 +21,7 @@ OTHERS = {
     "components/network/jetstream.py": "a reconnect, which ends by itself",
     "edge/reporting/collector.py": "the end of a command",
     "edge/running/process_swap.py": "one request, whose every end is reported",
+    "jetstream/requests.py": "one request, whose every end is reported",
     "jetstream/reader.py": "a loop that tries again whatever happens",
     "reactor/carriers/durable_run.py": "the wait for the last commit, with a limit",
     "reactor/carriers/nats/broker_thread.py": "its caller waits for it",

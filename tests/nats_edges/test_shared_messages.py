@@ -12,7 +12,7 @@ from nats_parts import Collected, part, wait_until
 import torvyn
 from nats_server import NatsServer
 
-STREAM = "TV_main_read-output-pass"
+STREAM = "TV_t_main_read-output-pass"
 KEYS = [f"k{number}" for number in range(7)]
 
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from torvyn.components import ENGINES
 from torvyn.link.plan import ClusterPlan, ComponentRef, EdgePlan, RuntimePlan, TelemetryPlan
-from torvyn.machine import local_cluster
 from torvyn.machine.broker_login import BrokerLogin
 from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
@@ -137,6 +136,7 @@ def cluster_plan(settings: Settings, edges: Iterable[EdgePlan], folder: Path) ->
 def broker_plan(settings: Settings, project: str, folder: Path) -> ClusterPlan:
     """The broker of a project, whatever its flows have. Without a setting, it is that of `torvyn
     cluster up`, if it runs."""
+    from torvyn.machine import local_cluster
 
     return ClusterPlan(
         nats=settings["cluster.nats"] or local_cluster.address() or "",

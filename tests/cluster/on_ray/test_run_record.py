@@ -13,7 +13,7 @@ from torvyn.cluster.ray.run_record import RunRecord, begin_run, end_run
 from torvyn.jetstream import Entries
 from torvyn.link import Plan
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.names import bucket
+from torvyn.reactor.carriers.nats.names import FlowNames
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -84,7 +84,7 @@ def test_a_fresh_run_discards_states_and_elements(flow: Any, plan: Plan, nats: s
 def test_a_discard_that_was_interrupted_is_finished(flow: Any, plan: Plan, nats: str) -> None:
     first_of_next(flow)
     broker = BrokerThread(nats, "main")
-    entries = Entries(broker.broker, broker.publisher, bucket("main"))
+    entries = Entries(broker.broker, broker.publisher, FlowNames.of(plan).bucket)
     broken = RunRecord("r", is_open=True, discards=True)
     broker.call(entries.put("run", json.dumps(asdict(broken)).encode()))
     broker.close()

@@ -233,7 +233,7 @@ class Serial(Lines):
     component = "serial"
 
     def start(self, stack: ExitStack) -> None:
-        pytest.importorskip("serial")
+        pytest.importorskip("serialx")
         ours, theirs = pty.openpty()
         stack.callback(os.close, theirs)
         stack.callback(os.close, ours)

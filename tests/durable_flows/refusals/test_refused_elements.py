@@ -106,9 +106,8 @@ def test_every_built_in_sink_is_asked() -> None:
     "status", sample([401, 302], full=[401, 403, 405, 407, 408, 425, 429, 500, 503, 302])
 )
 def test_what_says_nothing_about_the_elements_waits(
-    status: int, tmp_path: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+    status: int, tmp_path: Path, state_dir: Path
 ) -> None:
-    monkeypatch.setattr("torvyn.components.connection.FIRST_DELAY_S", 0.001)
     with connected(HTTP, tmp_path, "400") as other:
         other.server.answer(*[status] * 2)  # type: ignore[attr-defined]
         flow, source = flow_to(other, [reading(0)])

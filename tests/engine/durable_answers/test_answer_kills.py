@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from answer_process import ANSWER
 
+from torvyn.durable import inspect_store
+
 PROCESS = Path(__file__).with_name("answer_process.py")
 KILLS = 5
 
@@ -49,15 +51,12 @@ def ends_before(folder: Path, words: tuple[str, ...], pause_s: float) -> bool:
 
 
 def saved(folder: Path) -> tuple[int, int]:
-    """How many states the store keeps, and how many elements it was given."""
-    query = (
-        "SELECT (SELECT count(*) FROM checkpoints WHERE node != ''), (SELECT sum(next) FROM logs)"
-    )
+    """How many segments have a state in the store, and how many elements it was given."""
     file = folder / "state" / "main" / "flow.db"
     # Killed before it had a store, or while it made one.
     with suppress(sqlite3.OperationalError), closing(connect(file)) as store:
-        states, elements = store.execute(query).fetchone()
-        return states, elements or 0
+        (elements,) = store.execute("SELECT sum(next) FROM logs").fetchone()
+        return len(inspect_store(file, is_quick=True).segments), elements or 0
     return 0, 0
 
 

@@ -15,16 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from torvyn.components.keys import KEY_BYTES
 from torvyn.components.keys.key_reader import KeyFunction, key_reader
 from torvyn.components.keys.oldest_elements import OldestElements
 from torvyn.contract import Component, Element
 from torvyn.contract.config_kind import init_argument
 from torvyn.contract.inspection import defines, own_attribute, read_attribute
 from torvyn.contract.roles import METHODS, Emissions
-
-KEY_BYTES: Final = 1024
-"""What a key counts for, besides what its component reports as `held_bytes`."""
-
 
 BY_MEMORY: Final = "evicted by memory"
 """Those of the evicted keys for which there was no memory, though `max_keys` allowed more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from torvyn.components.keys.keyed_components import KEY_BYTES
+from torvyn.components.keys import KEY_BYTES
 from torvyn.contract import Component
 from torvyn.contract.batch_methods import has_single_method
 from torvyn.contract.inspection import class_name
