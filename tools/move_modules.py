@@ -3,6 +3,7 @@
     python tools/move_modules.py torvyn.durable.clock torvyn._durable.disk.clock
     python tools/move_modules.py torvyn.protocol.retry_after:retry_after_s torvyn._io.backoff
     python tools/move_modules.py --table moves.tsv --only durable
+    python tools/move_modules.py --direct torvyn.durable
 
 A line of a table is `old<TAB>new`, as paths below the package (`durable/clock.py`) or as dotted
 names; what follows a second tab, or a comma, is a remark. Several modules may move to one: their
@@ -11,7 +12,8 @@ anything is written. `--rename torvyn.durable.clock:_now=_wall_clock` renames on
 
 Rewritten are imports, wherever they stand, uses of a module that is imported by name, and text such
 as `torvyn.durable.clock:Clock` or `python/torvyn/durable/clock.py` in code, stubs, Rust and
-documents. The name of a logger is text that stays: users match it. CHANGELOG.md stays as well. What
+documents. `--direct` comes before a move: names that a package re-exports are imported from their
+modules, and only the docstring of the package is left. The name of a logger is text that stays: users match it. CHANGELOG.md stays as well. What
 a person decides afterwards: docstrings, the order of statements, and the names.
 """
 
@@ -525,6 +527,36 @@ class Mover:
         project.git("add", "--", *(str(path) for path in changed))
 
 
+def direct(project: Project, package: str) -> list[str]:
+    """Imports what `package` re-exports from its home, and leaves the docstring of the package."""
+    home = project.path_of(package)
+    if home is None:
+        raise MoveError(f"there is no module {package}")
+    tree = ast.parse(project.texts[home])
+    froms = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom) and each.module]
+    moves = Moves([])
+    for node in froms:
+        assert node.module is not None
+        own = {alias.name for alias in node.names if alias.asname in {None, alias.name}}
+        if node.module.startswith(f"{project.package}."):
+            moves.parts |= {(package, name): node.module for name in own}
+    modules = frozenset(filter(None, map(project.module_of, project.texts)))
+    mentions = Mentions(project, moves, modules, {})
+    changed: list[str] = []
+    for path, text in project.texts.items():
+        if path == home:
+            new = f'"""{ast.get_docstring(tree, clean=False)}"""\n'
+        elif path.suffix in {".py", ".pyi"} and package in text:
+            module = project.module_of(path)
+            new = mentions.rewrite(Rewriter(text, moves, module, modules).imports())
+        else:
+            new = mentions.rewrite(text)
+        if new != text:
+            path.write_text(new, encoding="utf-8")
+            changed.append(str(path.relative_to(project.root)))
+    return changed
+
+
 def _is_from(statement: str, module: str) -> bool:
     return statement.startswith(f"from {module} import ")
 
@@ -590,6 +622,7 @@ def main(arguments: Sequence[str], report: Callable[[str], object] = print) -> i
         "--table", type=Path, action="append", default=[], help="old<TAB>new per line"
     )
     parser.add_argument("--only", default="", help="the rows of the table whose old path begins so")
+    parser.add_argument("--direct", default="", metavar="PACKAGE", help="end its re-exports")
     parser.add_argument("--rename", action="append", default=[], metavar="MODULE:OLD=NEW")
     parser.add_argument("--root", type=Path, default=Path.cwd())
     parser.add_argument("--package", default="torvyn")
@@ -603,6 +636,10 @@ def main(arguments: Sequence[str], report: Callable[[str], object] = print) -> i
         moves += read_table(table, chosen.only, chosen.package)
     try:
         project = Project(chosen.root.resolve(), chosen.package)
+        if chosen.direct:
+            changed = direct(project, chosen.direct)
+            tidy(project.root, changed)
+            return 0
         known = [move for move in moves if project.path_of(move.old) is not None]
         if not known:
             raise MoveError("there is nothing to move")

@@ -63,28 +63,12 @@ if TYPE_CHECKING:
     from torvyn import testing as testing
     from torvyn import text as text
     from torvyn import typing as typing
-    from torvyn.contract import (
-        PENDING,
-        Aggregator,
-        Batch,
-        Element,
-        End,
-        Filter,
-        Output,
-        Processor,
-        Router,
-        Signal,
-        Sink,
-        Source,
-        Verdict,
-        aggregator,
-        filter,
-        processor,
-        router,
-        sink,
-        source,
-        stream,
-    )
+    from torvyn.contract.signals import PENDING, End, Signal
+    from torvyn.contract.roles import Aggregator, Filter, Processor, Router, Sink, Source
+    from torvyn.contract.batch import Batch
+    from torvyn.contract.element import Element, Output
+    from torvyn.contract.verdict import Verdict
+    from torvyn.contract.functions import aggregator, filter, processor, router, sink, source, stream
     from torvyn.errors import (
         DeadlineExceeded,
         Fatal,

@@ -8,7 +8,7 @@ from pathlib import Path
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.packing.environment import PLACEHOLDERS
 from torvyn.artifact.packing.pack import Packed, PackOptions, pack
-from torvyn.manifest import read
+from torvyn.manifest.parse import read
 
 GUEST = Path(__file__).parents[1] / "sandbox" / "guests" / "processor.wasm"
 

@@ -15,7 +15,7 @@ from torvyn.artifact.prepare import private_folder
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.wheels.site import fitting_wheels
 from torvyn.artifact.wheels.tags import Machine
-from torvyn.manifest import read
+from torvyn.manifest.parse import read
 
 MANIFEST = """
 [torvyn]

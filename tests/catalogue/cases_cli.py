@@ -18,9 +18,9 @@ from torvyn.cli.commands import build, generate, init, reload, service
 from torvyn.cli.inference import conversation
 from torvyn.cli.supervision import systemctl
 from torvyn.cli.usage_errors import usage_error
-from torvyn.link import ProjectLinker
 from torvyn.link.plan import Plan
-from torvyn.manifest import parse
+from torvyn.link.project_linker import ProjectLinker
+from torvyn.manifest.parse import parse
 
 MANIFEST = """
 [torvyn]

@@ -26,10 +26,10 @@ from torvyn.cluster.ray.failures import (
 from torvyn.cluster.ray.project_copy import copy_project
 from torvyn.cluster.ray.run_broker import _only_run
 from torvyn.errors import TorvynError
-from torvyn.link import Overrides
+from torvyn.link.overrides import Overrides
 from torvyn.machine.local_cluster import Broker, LocalCluster, write_state
 from torvyn.machine.processes import ProcessRecord
-from torvyn.manifest import Manifest
+from torvyn.manifest.records import Manifest
 
 
 def place_a_disk_edge(folder: Path) -> None:

@@ -12,7 +12,7 @@ from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, ImageManifest
 from torvyn.errors import LinkError
 from torvyn.link.checks.memory import memory_warning
-from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
+from torvyn.manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 SOURCE, FILTER, SINK = '"lines"', '"blocklist"\nconfig = "x"', '"console"'

@@ -12,7 +12,7 @@ from unittest import mock
 from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
-from torvyn.link import ProjectLinker
+from torvyn.link.project_linker import ProjectLinker
 from torvyn.serve import ServerSettings, app
 from torvyn.transport import request_body
 from torvyn.transport.access.admission import Admission

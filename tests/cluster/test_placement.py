@@ -9,7 +9,7 @@ import pytest
 import torvyn
 from torvyn.cluster import Placement, place
 from torvyn.errors import LinkError
-from torvyn.link import PlacePlan
+from torvyn.link.plan import PlacePlan
 
 
 def flow() -> torvyn.Flow:

@@ -11,8 +11,7 @@ from torvyn.components import Blocklist, Null, Sentence, builtin
 from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS, Scripted
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.spec import KINDS
-from torvyn.contract import ROLES
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import METHODS, ROLES
 from torvyn.errors import ContractError
 
 FOLDER = pathlib.Path(builtin.__file__).parent

@@ -5,8 +5,7 @@ import pickle
 import pytest
 
 from torvyn._native import Element as NativeElement
-from torvyn.contract import Context
-from torvyn.contract.element import PureElement
+from torvyn.contract.element import Context, PureElement
 from torvyn.errors import InvalidInput
 
 pytestmark = pytest.mark.parametrize("Element", [PureElement, NativeElement])

@@ -9,8 +9,9 @@ import pytest
 import torvyn
 from torvyn import link
 from torvyn.errors import Diagnostic, LinkError
-from torvyn.link import Plan
-from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef, resolve
+from torvyn.link.plan import Plan
+from torvyn.manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
+from torvyn.manifest.settings import resolve
 
 SETTINGS = resolve(environ={})
 

@@ -12,7 +12,7 @@ import pytest
 import torvyn
 from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KEY_BYTES, KeyedComponents
-from torvyn.link import ProjectLinker
+from torvyn.link.project_linker import ProjectLinker
 
 MIB = 1024 * 1024
 DEFAULT_KEYS, DEFAULT_BYTES = 10_000, 64 * MIB

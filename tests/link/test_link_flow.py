@@ -11,7 +11,7 @@ from flow_records import SETTINGS, Drop, Keep, codes, edge, flow_record, numbers
 import torvyn
 from torvyn import link
 from torvyn.errors import LinkError
-from torvyn.manifest import NodeRecord
+from torvyn.manifest.records import NodeRecord
 
 
 class Ways(torvyn.Router):

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from torvyn import link
-from torvyn.contract import Component
+from torvyn.contract.roles import Component
 from torvyn.errors import LinkError
 from torvyn.link.component_loader import Library
-from torvyn.manifest import ComponentRecord
 from torvyn.manifest.problems import Problems
+from torvyn.manifest.records import ComponentRecord
 
 PART = """
 import torvyn

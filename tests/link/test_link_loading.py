@@ -9,8 +9,8 @@ import pytest
 from torvyn.components import BUILTINS, SINKS
 from torvyn.link.component_loader import Library, load_class
 from torvyn.link.plan import ComponentRef
-from torvyn.manifest import ComponentRecord
 from torvyn.manifest.problems import Problems
+from torvyn.manifest.records import ComponentRecord
 
 FILTER = "import torvyn\nclass Part(torvyn.Filter):\n    def evaluate(self, e): return True\n"
 

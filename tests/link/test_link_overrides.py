@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from torvyn.errors import LinkError
-from torvyn.link import Overrides, Plan, ProjectLinker
-from torvyn.manifest import parse
+from torvyn.link.overrides import Overrides
+from torvyn.link.plan import Plan
+from torvyn.link.project_linker import ProjectLinker
+from torvyn.manifest.parse import parse
 
 MANIFEST = """
 [torvyn]

@@ -10,8 +10,9 @@ from flow_records import Drop, Keep, edge, flow_record, numbers
 import torvyn
 from torvyn import link
 from torvyn.errors import LinkError
-from torvyn.link import PlacePlan, Plan, segments_of
-from torvyn.manifest import NodeRecord
+from torvyn.link.plan import PlacePlan, Plan
+from torvyn.link.segments import segments_of
+from torvyn.manifest.records import NodeRecord
 
 TWO = {"replicas": 2}
 

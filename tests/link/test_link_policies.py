@@ -10,8 +10,8 @@ from flow_records import SETTINGS, Drop, Keep, codes, flow_record, numbers, plan
 import torvyn
 from torvyn import link
 from torvyn.errors import LinkError
-from torvyn.link import ErrorPolicy, Plan
-from torvyn.manifest import NodeRecord
+from torvyn.link.plan import ErrorPolicy, Plan
+from torvyn.manifest.records import NodeRecord
 
 
 def test_a_policy_is_read_with_its_defaults() -> None:

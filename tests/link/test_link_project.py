@@ -12,8 +12,9 @@ import pytest
 import torvyn
 from torvyn import link, manifest
 from torvyn.errors import LinkError, ManifestError
-from torvyn.link import Overrides, ProjectLinker
-from torvyn.manifest import FlowRecord, NodeRecord
+from torvyn.link.overrides import Overrides
+from torvyn.link.project_linker import ProjectLinker
+from torvyn.manifest.records import FlowRecord, NodeRecord
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'

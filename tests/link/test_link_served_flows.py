@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from torvyn.errors import LinkError
-from torvyn.link import ProjectLinker
-from torvyn.manifest import parse
+from torvyn.link.project_linker import ProjectLinker
+from torvyn.manifest.parse import parse
 from torvyn.transport.services import served_plans
 
 HEAD = """

@@ -13,7 +13,7 @@ import pytest
 from torvyn import manifest
 from torvyn.contract.options import PolicyOptions
 from torvyn.errors import ManifestError
-from torvyn.manifest import PortRef, Record
+from torvyn.manifest.records import PortRef, Record
 from torvyn.manifest.schema import tables
 from torvyn.manifest.schema.json_schema import json_schema
 from torvyn.manifest.schema.reference import reference

@@ -10,7 +10,7 @@ import pytest
 
 import torvyn
 from torvyn.cli.templates.c_components import COMPONENTS
-from torvyn.contract import Component
+from torvyn.contract.roles import Component
 from torvyn.errors import Fatal, Internal, InvalidInput
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject

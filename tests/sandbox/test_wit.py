@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from torvyn.cli.app import group, run
 from torvyn.errors import UsageError
-from torvyn.link import ProjectLinker
+from torvyn.link.project_linker import ProjectLinker
 
 Project = Callable[..., Path]
 

@@ -8,7 +8,7 @@ import pytest
 import torvyn
 from torvyn import testing
 from torvyn.components import BUILTINS, SINKS
-from torvyn.link import instantiate
+from torvyn.link.component_loader import instantiate
 from torvyn.link.plan import ComponentRef
 from torvyn.testing import check
 

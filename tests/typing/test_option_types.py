@@ -7,9 +7,19 @@ from dataclasses import fields
 from typing import get_args
 
 import torvyn
-from torvyn.contract import Backpressure, EdgeOptions, FlowOptions, NodeOptions, Priority, RunMode
-from torvyn.contract.options import LastResort, PlaceOptions, PolicyName, PolicyOptions
-from torvyn.manifest import EdgeRecord, NodeRecord
+from torvyn.contract.options import (
+    Backpressure,
+    EdgeOptions,
+    FlowOptions,
+    LastResort,
+    NodeOptions,
+    PlaceOptions,
+    PolicyName,
+    PolicyOptions,
+    Priority,
+    RunMode,
+)
+from torvyn.manifest.records import EdgeRecord, NodeRecord
 from torvyn.manifest.schema import tables
 
 

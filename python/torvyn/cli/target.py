@@ -15,7 +15,8 @@ from torvyn.errors import UsageError
 if TYPE_CHECKING:
     from torvyn.artifact.prepare import PreparedProject
     from torvyn.cli.screen import Screen
-    from torvyn.link import Plan, ProjectLinker
+    from torvyn.link.plan import Plan
+    from torvyn.link.project_linker import ProjectLinker
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -245,7 +246,8 @@ class Target:
 
     def linker(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> ProjectLinker:
         """The linker of the project, for what is not in a plan."""
-        from torvyn.link import Overrides, ProjectLinker
+        from torvyn.link.overrides import Overrides
+        from torvyn.link.project_linker import ProjectLinker
 
         overrides = Overrides(
             self.config,
@@ -308,7 +310,7 @@ def _only_artifact(reference: str, option: str | None) -> str:
 def machine_cache_dir(settings: dict[str, str]) -> Path:
     """The cache of this machine's settings: those of an artifact's project are not checked yet."""
     from torvyn.artifact.prepare import default_cache_dir
-    from torvyn.manifest import resolve
+    from torvyn.manifest.settings import resolve
 
     cache_dir = resolve(flags=settings)["runtime.cache_dir"]
     return Path(cache_dir) if cache_dir else default_cache_dir()

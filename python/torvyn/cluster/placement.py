@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from torvyn.errors import LinkError
-from torvyn.link import EdgePlan, PlacePlan, Plan, Segment, segments_of
+from torvyn.link.plan import EdgePlan, PlacePlan, Plan
 from torvyn.link.render import columns
+from torvyn.link.segments import Segment, segments_of
 from torvyn.manifest.units import render_size
 
 

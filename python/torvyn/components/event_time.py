@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from torvyn.components.json_fields import MISSING, get_field
 from torvyn.components.spec import Option
-from torvyn.contract import Component, Element
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Component
 from torvyn.errors import InvalidInput
 
 logger = logging.getLogger("torvyn.time")

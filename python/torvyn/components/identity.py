@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from torvyn.components.spec import Option
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import Fatal
 
 ONCE: Final = Option(

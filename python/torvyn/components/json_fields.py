@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from torvyn.components.spec import Option
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 JSON_TYPE: Final = "application/json"

@@ -14,7 +14,8 @@ from typing import ClassVar, Final, TypeVar
 from torvyn._io.backoff import Backoff
 from torvyn.components.connection import Connection
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Pending, Sink
+from torvyn.contract.roles import Sink
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any
 from torvyn.components.config import wrong_config
 from torvyn.components.json_fields import MISSING, get_field, parse_object
 from torvyn.components.spec import Spec
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 _FIELD = re.compile(r"\{([^{}]*)\}")

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Filter, Output, Verdict
+from torvyn.contract.element import Element, Output
 from torvyn.contract.enums import GuardAction, GuardPolicy
+from torvyn.contract.roles import Filter
+from torvyn.contract.verdict import Verdict
 
 if TYPE_CHECKING:
     from torvyn._native import GuardedTexts, TextGuard

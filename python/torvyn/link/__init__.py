@@ -18,34 +18,3 @@ plan                 the Plan
 render               the Plan as text
 picture              the Plan as a picture: SVG, Mermaid, DOT
 """
-
-from torvyn.link.component_loader import instantiate
-from torvyn.link.flow_linker import link_flow
-from torvyn.link.overrides import Overrides
-from torvyn.link.plan import (
-    ComponentRef,
-    EdgePlan,
-    ErrorPolicy,
-    NodePlan,
-    PlacePlan,
-    Plan,
-    RuntimePlan,
-)
-from torvyn.link.project_linker import ProjectLinker
-from torvyn.link.segments import Segment, segments_of
-
-__all__ = [
-    "ComponentRef",
-    "EdgePlan",
-    "ErrorPolicy",
-    "NodePlan",
-    "Overrides",
-    "PlacePlan",
-    "Plan",
-    "ProjectLinker",
-    "RuntimePlan",
-    "Segment",
-    "instantiate",
-    "link_flow",
-    "segments_of",
-]

@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST, SINKS
-from torvyn.contract import ROLES, Component
 from torvyn.contract.inspection import class_name, describe_error, module_name, read_attribute
+from torvyn.contract.roles import ROLES, Component
 from torvyn.errors import ContractError, LinkError, Location, TorvynError
 from torvyn.link.component_traits import is_component_class
 from torvyn.link.plan import ComponentRef

@@ -10,7 +10,6 @@ import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from torvyn.contract import ROLES, Component
 from torvyn.contract.inspection import (
     class_attribute,
     class_name,
@@ -25,8 +24,10 @@ from torvyn.contract.roles import (
     BATCH_METHODS,
     METHODS,
     OPTIONAL_METHODS,
+    ROLES,
     TIMED_ROLES,
     TIMER_METHODS,
+    Component,
 )
 from torvyn.errors import ContractError
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 from torvyn.components import ENGINES
 from torvyn.link.plan import ClusterPlan, ComponentRef, EdgePlan, RuntimePlan, TelemetryPlan
 from torvyn.machine.broker_login import BrokerLogin
-from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
+from torvyn.manifest.settings import Settings
 
 DEFAULT_CHECKPOINT_S: Final = 1.0
 """How often a flow with a durable edge saves the states of its components, unless it says so."""

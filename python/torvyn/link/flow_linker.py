@@ -39,11 +39,11 @@ from torvyn.link.defaults import (
 from torvyn.link.node_linker import NodeLinker
 from torvyn.link.option_values import near, place_of, value_of
 from torvyn.link.plan import EdgePlan, NodePlan, Plan
-from torvyn.manifest import Settings
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.process_settings import process_settings
 from torvyn.manifest.records import EdgeRecord, FlowRecord
 from torvyn.manifest.schema.tables import EDGE, FLOW
+from torvyn.manifest.settings import Settings
 
 _LIBRARY: Final = Library()
 _QUEUE: Final = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}

@@ -7,7 +7,6 @@ from typing import Any
 
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.spec import Spec
-from torvyn.contract import INTERFACES, ROLES, Component
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import (
     class_name,
@@ -19,7 +18,7 @@ from torvyn.contract.inspection import (
     read_text_attribute,
     safe_repr,
 )
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import INTERFACES, METHODS, ROLES, Component
 from torvyn.errors import ContractError, Location
 from torvyn.link.checks.config_kind import check_config_kind
 from torvyn.link.checks.grants import resolve_grants

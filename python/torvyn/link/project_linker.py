@@ -28,9 +28,10 @@ from torvyn.link.defaults import broker_plan
 from torvyn.link.flow_linker import FlowLinker
 from torvyn.link.overrides import NO_OVERRIDES, Overrides
 from torvyn.link.plan import ClusterPlan, Plan
-from torvyn.manifest import FlowRecord, Manifest, Settings, parse_leniently, read_text
+from torvyn.manifest.parse import parse_leniently, read_text
 from torvyn.manifest.problems import Problems, quoted, suggestion
-from torvyn.manifest.settings import resolve_leniently
+from torvyn.manifest.records import FlowRecord, Manifest
+from torvyn.manifest.settings import Settings, resolve_leniently
 
 
 class ProjectLinker:

@@ -14,38 +14,3 @@ process_settings  the settings of a process
 
 Whether a component exists and the graph makes sense is link's business.
 """
-
-from torvyn.manifest.parse import parse, parse_leniently, read, read_text
-from torvyn.manifest.records import (
-    ComponentRecord,
-    EdgeRecord,
-    FlowRecord,
-    Manifest,
-    NodeRecord,
-    ObservabilityRecord,
-    PortRef,
-    ProjectRecord,
-    Record,
-    RuntimeRecord,
-)
-from torvyn.manifest.settings import Setting, Settings, resolve
-
-__all__ = [
-    "ComponentRecord",
-    "EdgeRecord",
-    "FlowRecord",
-    "Manifest",
-    "NodeRecord",
-    "ObservabilityRecord",
-    "PortRef",
-    "ProjectRecord",
-    "Record",
-    "RuntimeRecord",
-    "Setting",
-    "Settings",
-    "parse",
-    "parse_leniently",
-    "read",
-    "read_text",
-    "resolve",
-]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract import Element, Output, Processor
+from torvyn.contract.element import Element, Output
+from torvyn.contract.roles import Processor
 
 if TYPE_CHECKING:
     from torvyn.protocol.encoder import Encoder

@@ -7,7 +7,7 @@ import threading
 from typing import Any, Final, NoReturn
 
 from torvyn.concurrency.require_asyncio import NOT_ASYNCIO, needs_other_loop
-from torvyn.contract import Element, Output
+from torvyn.contract.element import Element, Output
 from torvyn.contract.enums import ErrorKind, FailureKind
 from torvyn.contract.inspection import class_name, describe_error, is_instance, safe_str
 from torvyn.contract.json_payload import json_text

@@ -12,11 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torvyn.concurrency.line_output import write_as, writer_key
-from torvyn.contract import Backpressure, Element, End, OnError, Priority, Stage
+from torvyn.contract.element import Element
 from torvyn.contract.enums import FlowState
+from torvyn.contract.functions import Stage
+from torvyn.contract.options import Backpressure, OnError, Priority
+from torvyn.contract.signals import End
 from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
-from torvyn.manifest import FlowRecord
+from torvyn.manifest.records import FlowRecord
 from torvyn.reactor.flow_swap import SwappableFlow
 from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.statistics import Statistics

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.require_asyncio import require_asyncio
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.contract.enums import TurnStatus
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
 

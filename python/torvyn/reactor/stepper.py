@@ -10,7 +10,7 @@ import select
 import time
 
 from torvyn._native import Waker
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.contract.enums import TurnStatus
 from torvyn.reactor.flow import Flow
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torvyn import _native
 from torvyn._native import NativeError, NativeStage
 from torvyn.concurrency.line_output import line_prefix, write_lines
-from torvyn.contract import ROLES, Component, Context
+from torvyn.contract.element import Context
 from torvyn.contract.enums import ConfigKind
+from torvyn.contract.roles import ROLES, Component
 from torvyn.errors import (
     ComponentError,
     ContractError,

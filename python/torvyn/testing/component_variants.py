@@ -9,10 +9,10 @@ import contextlib
 from collections.abc import AsyncIterator, Generator
 from typing import Any, Final
 
-from torvyn.contract import ROLES, Component, End
 from torvyn.contract.config_kind import init_argument
 from torvyn.contract.enums import ConfigKind
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import METHODS, ROLES, Component
+from torvyn.contract.signals import End
 from torvyn.link.component_traits import call_style_of, role_of
 from torvyn.testing.components import ScriptedSource
 

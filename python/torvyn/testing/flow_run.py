@@ -7,10 +7,13 @@ import weakref
 from dataclasses import replace
 from typing import Final, Unpack
 
-from torvyn.contract import Component, Element, End, FlowOptions, Stage, as_component
+from torvyn.contract.element import Element
+from torvyn.contract.functions import Stage, as_component
+from torvyn.contract.options import FlowOptions
+from torvyn.contract.roles import Component
+from torvyn.contract.signals import End
 from torvyn.errors import LinkError
-from torvyn.link import instantiate
-from torvyn.link.component_loader import Library
+from torvyn.link.component_loader import Library, instantiate
 from torvyn.manifest.problems import Problems
 from torvyn.reactor import Flow, Statistics
 from torvyn.reactor.stepper import Stepper

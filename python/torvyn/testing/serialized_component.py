@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from torvyn.contract import Component
+from torvyn.contract.roles import Component
 from torvyn.testing import rebuild_source
 
 GUEST_MODULES: Final = (

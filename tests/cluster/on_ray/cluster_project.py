@@ -10,7 +10,8 @@ from typing import Any
 
 from torvyn.cluster.ray.flow_run import ClusterRun, ClusterRunEnd
 from torvyn.cluster.ray.session import ClusterRequest, open_run
-from torvyn.link import Overrides, ProjectLinker
+from torvyn.link.overrides import Overrides
+from torvyn.link.project_linker import ProjectLinker
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 

@@ -19,8 +19,8 @@ from torvyn.cluster.ray.merged_statistics import merge_statistics
 from torvyn.cluster.ray.project_copy import copy_project, open_project
 from torvyn.contract.enums import FlowState
 from torvyn.errors import ArtifactError, FlowError, LinkError, UsageError
-from torvyn.link import Overrides
-from torvyn.manifest import parse, read
+from torvyn.link.overrides import Overrides
+from torvyn.manifest.parse import parse, read
 
 PROJECT = """\
 [torvyn]

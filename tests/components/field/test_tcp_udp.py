@@ -12,7 +12,7 @@ import torvyn
 from failing_once import UNEXPECTED, fail_once
 from torvyn import Element, InvalidInput, Unavailable
 from torvyn.components import TcpSink, TcpSource, UdpSink, UdpSource
-from torvyn.contract import PENDING
+from torvyn.contract.signals import PENDING
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink, ScriptedSource, check_account
 

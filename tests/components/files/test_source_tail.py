@@ -10,7 +10,7 @@ import torvyn
 from torvyn import InvalidInput
 from torvyn.components import Tail
 from torvyn.components.line_format import LineSplitter
-from torvyn.contract import PENDING, Pending
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import ContractError
 
 

@@ -15,7 +15,8 @@ import pytest
 import torvyn
 from torvyn import Element, Fatal, InvalidInput, Unavailable
 from torvyn.components import SQLiteSink, SQLiteSource
-from torvyn.contract import Context, Pending
+from torvyn.contract.element import Context
+from torvyn.contract.signals import Pending
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 

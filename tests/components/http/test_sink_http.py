@@ -19,7 +19,7 @@ from torvyn.components.config import config_text
 from torvyn.components.http.batch_body import BodyEncoder
 from torvyn.components.http.http_client import HttpClient
 from torvyn.components.http.uplink import UNKNOWN_IN_A_ROW
-from torvyn.contract import Context, Element
+from torvyn.contract.element import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable
 from torvyn.testing import CollectingSink
 

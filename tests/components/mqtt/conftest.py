@@ -8,7 +8,7 @@ from paho.mqtt import client as mqtt
 
 from torvyn.components import MqttSource as Mqtt
 from torvyn.components.config import config_text
-from torvyn.contract import PENDING
+from torvyn.contract.signals import PENDING
 
 
 @pytest.fixture

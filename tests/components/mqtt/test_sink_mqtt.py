@@ -10,7 +10,7 @@ from mosquitto import needs_mosquitto, running_broker
 import torvyn
 from torvyn.components import MqttSink as Mqtt
 from torvyn.components.config import config_text
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput, Unavailable
 
 pytestmark = needs_mosquitto

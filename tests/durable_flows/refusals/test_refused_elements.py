@@ -17,7 +17,7 @@ from torvyn._native import EdgeLog
 from torvyn.components import BUILTINS, SINKS
 from torvyn.components.http.uplink import UNKNOWN_IN_A_ROW
 from torvyn.durable.dead_letters import FILE, DeadLetterStore
-from torvyn.link import instantiate
+from torvyn.link.component_loader import instantiate
 from torvyn.link.plan import ComponentRef
 from torvyn.testing import ScriptedSource, check_account
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from torvyn.errors import LinkError
-from torvyn.link import Overrides, Plan, ProjectLinker
+from torvyn.link.overrides import Overrides
+from torvyn.link.plan import Plan
+from torvyn.link.project_linker import ProjectLinker
 from torvyn.machine import local_cluster
 from torvyn.machine.processes import ProcessRecord
 

@@ -23,7 +23,7 @@ from live_server import wait_for
 from serve_process import MANIFEST, serving
 
 from torvyn.errors import TorvynError
-from torvyn.link import Plan
+from torvyn.link.plan import Plan
 from torvyn.serve import app
 from torvyn.transport.listener.hangup import Reloader
 from torvyn.transport.listener.server import Server

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import reveal_type
 
 import torvyn
-from torvyn.contract import OnError, PolicyOptions
+from torvyn.contract.options import OnError, PolicyOptions
 from torvyn.testing import (
     Clock,
     CollectingSink,

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 import torvyn
 from torvyn import Element, Signal, Verdict
-from torvyn.contract import Backpressure, ComponentLike
+from torvyn.contract.functions import ComponentLike
+from torvyn.contract.options import Backpressure
 
 
 def model() -> Iterator[str]:

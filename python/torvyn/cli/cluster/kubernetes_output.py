@@ -14,7 +14,8 @@ from torvyn.link.checks.segments import RUN_NAME
 
 if TYPE_CHECKING:
     from torvyn.cluster.kubernetes import KubernetesOptions, Manifests
-    from torvyn.link import Plan, ProjectLinker
+    from torvyn.link.plan import Plan
+    from torvyn.link.project_linker import ProjectLinker
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
 def _cache_dir(manifest: Path) -> Path | None:
     """Where a run of this project looks for compiled code; None is the default folder."""
     from torvyn.link.project_linker import library_of
-    from torvyn.manifest import read, resolve
+    from torvyn.manifest.parse import read
+    from torvyn.manifest.settings import resolve
 
     if not manifest.is_file():
         return None
@@ -110,7 +111,7 @@ def _guests(names: tuple[str, ...], manifest: Path) -> list[GuestProject]:
 def _manifest_guests(
     manifest: Path, needed: bool
 ) -> dict[str, tuple[ComponentRecord, GuestProject]]:
-    from torvyn.manifest import read
+    from torvyn.manifest.parse import read
     from torvyn.sandbox.build.project import guest_of
 
     if not needed and not manifest.is_file():

@@ -12,7 +12,7 @@ from torvyn.cli.target import manifest_option, manifest_path
 
 if TYPE_CHECKING:
     from torvyn.errors import Diagnostic
-    from torvyn.manifest import Manifest
+    from torvyn.manifest.records import Manifest
 
 EXAMPLE = """\
 torvyn check
@@ -31,7 +31,8 @@ def command(screen: Screen, manifest: str, locked: bool) -> int:
     """
     from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.cli.store_warnings import store_warnings
-    from torvyn.link import Overrides, ProjectLinker
+    from torvyn.link.overrides import Overrides
+    from torvyn.link.project_linker import ProjectLinker
 
     path = manifest_path(manifest)
     linker = ProjectLinker.open(path, Overrides(is_locked=locked))

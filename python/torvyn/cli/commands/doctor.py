@@ -155,7 +155,7 @@ def _manifest() -> Finding:
     if not os.path.exists("Torvyn.toml"):
         return Finding("manifest", "ok", "none in this folder")
     from torvyn.cli.memory_warnings import memory_warnings
-    from torvyn.link import ProjectLinker
+    from torvyn.link.project_linker import ProjectLinker
 
     linker = ProjectLinker.open("Torvyn.toml")
     problems = linker.check()

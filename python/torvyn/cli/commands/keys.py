@@ -20,7 +20,7 @@ from torvyn.transport.access.key_record import ADMIN, SCOPES
 
 if TYPE_CHECKING:
     from torvyn.errors import Diagnostic
-    from torvyn.manifest import Settings
+    from torvyn.manifest.settings import Settings
     from torvyn.transport.access.audit import Audit
     from torvyn.transport.access.key_record import KeyRecord
 

@@ -12,7 +12,7 @@ from torvyn.cli.target import Target, artifact_options, flow_options
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from torvyn.link import Plan
+    from torvyn.link.plan import Plan
 
 EXAMPLE = """\
 torvyn link flow.main

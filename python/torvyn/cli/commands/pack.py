@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torvyn.artifact.lock import Lock
     from torvyn.artifact.model import Digest
     from torvyn.artifact.packing.pack import Packed, PackOptions
-    from torvyn.manifest import Manifest
+    from torvyn.manifest.records import Manifest
 
 EXAMPLE = """\
 torvyn pack
@@ -122,8 +122,9 @@ def _pack_options(kind: type[PackOptions], options: dict[str, Any]) -> PackOptio
 def _checked(screen: Screen, path: Path) -> Manifest:
     """The manifest, after its components were built and its flows were linked."""
     from torvyn.artifact.packing.environment import PLACEHOLDERS, with_placeholders
-    from torvyn.link import Overrides, ProjectLinker
-    from torvyn.manifest import read
+    from torvyn.link.overrides import Overrides
+    from torvyn.link.project_linker import ProjectLinker
+    from torvyn.manifest.parse import read
     from torvyn.sandbox.build.build import build_or_reuse
     from torvyn.sandbox.build.project import guest_of, is_built
 

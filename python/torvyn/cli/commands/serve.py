@@ -19,7 +19,7 @@ from torvyn.cli.target import set_option, setting_pairs
 if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
     from torvyn.link.plan import TelemetryPlan
-    from torvyn.manifest import Settings
+    from torvyn.manifest.settings import Settings
     from torvyn.serve import ServerSettings
     from torvyn.transport.listener.server import Server
 

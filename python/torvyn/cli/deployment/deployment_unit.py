@@ -14,7 +14,7 @@ from torvyn.errors import UsageError
 if TYPE_CHECKING:
     from torvyn.edge.generations import Deployment
     from torvyn.edge.generations.settings import DeploymentSettings
-    from torvyn.link import ProjectLinker
+    from torvyn.link.project_linker import ProjectLinker
 
 _EXCHANGE_S: Final = 15.0
 """For the process around the flows, after the last of them has ended."""
@@ -62,7 +62,8 @@ def plan_deployment(
 def _linker(deployment: Deployment, number: int) -> tuple[ProjectLinker, DeploymentSettings]:
     from torvyn.artifact.prepare import is_unpacked, prepare
     from torvyn.edge.generations.settings import DeploymentSettings
-    from torvyn.link import Overrides, ProjectLinker
+    from torvyn.link.overrides import Overrides
+    from torvyn.link.project_linker import ProjectLinker
 
     settings = DeploymentSettings.read(deployment.settings_file)
     project = deployment.project(number)

@@ -10,7 +10,8 @@ from torvyn.cli.target import machine_cache_dir, manifest_path
 
 if TYPE_CHECKING:
     from torvyn.cli.screen import Screen
-    from torvyn.link import Plan, ProjectLinker
+    from torvyn.link.plan import Plan
+    from torvyn.link.project_linker import ProjectLinker
 
 DEFAULT = "Torvyn.toml"
 
@@ -37,8 +38,9 @@ class ServedProject:
 
     def linker(self, screen: Screen | None = None) -> ProjectLinker:
         """The linker of the manifest; of an empty one when no manifest is used."""
-        from torvyn.link import Overrides, ProjectLinker
-        from torvyn.manifest import Manifest
+        from torvyn.link.overrides import Overrides
+        from torvyn.link.project_linker import ProjectLinker
+        from torvyn.manifest.records import Manifest
 
         overrides = Overrides(settings=self.flags)
         if self.artifact is not None:

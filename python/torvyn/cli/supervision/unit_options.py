@@ -16,7 +16,7 @@ from torvyn.cli.target import Target, duration_s, manifest_path
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from torvyn.link import Plan
+    from torvyn.link.plan import Plan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -113,7 +113,7 @@ def plan_installation(
 
 def possible_names(manifest: str) -> list[str]:
     """The names that units of the project in a folder may have: of all its flows, of each."""
-    from torvyn.link import ProjectLinker
+    from torvyn.link.project_linker import ProjectLinker
 
     path = manifest_path(manifest)
     if not path.exists():

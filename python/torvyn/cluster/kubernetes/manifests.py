@@ -22,7 +22,7 @@ from torvyn.cluster.kubernetes.yaml_text import render_documents
 from torvyn.cluster.placement import Placement
 from torvyn.engine.service.flow_parts import service_parts
 from torvyn.errors import LinkError
-from torvyn.link import Plan
+from torvyn.link.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from torvyn.cluster.kubernetes.names import object_name
 from torvyn.cluster.kubernetes.options import KubernetesOptions
 from torvyn.errors import LinkError
-from torvyn.link import PlacePlan
+from torvyn.link.plan import PlacePlan
 
 USER: Final = 10_001
 GPU: Final = "nvidia.com/gpu"

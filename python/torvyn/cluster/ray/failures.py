@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torvyn.errors import ClusterError, FlowError, LinkError, MissingError, install_hint
-from torvyn.link import Plan
+from torvyn.link.plan import Plan
 
 
 def package_missing() -> MissingError:

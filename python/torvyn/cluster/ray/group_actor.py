@@ -17,7 +17,8 @@ from torvyn.cluster.ray.job import ErrorReport, GroupEnd, GroupJob
 from torvyn.cluster.ray.project_copy import open_project
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import TorvynError
-from torvyn.link import Plan, ProjectLinker
+from torvyn.link.plan import Plan
+from torvyn.link.project_linker import ProjectLinker
 from torvyn.observe.logs import show_logs
 from torvyn.reactor import Flow, Statistics
 

@@ -13,7 +13,7 @@ from torvyn.errors import Diagnostic, FlowError, Internal, TorvynError
 
 if TYPE_CHECKING:
     from torvyn.cluster.ray.output_relay import OutputAddress
-    from torvyn.link import Overrides
+    from torvyn.link.overrides import Overrides
     from torvyn.reactor import Statistics
 
 

@@ -24,8 +24,8 @@ from torvyn.artifact.media_types import MANIFEST_PATH
 from torvyn.artifact.paths import check_paths
 from torvyn.cluster.ray.failures import project_too_large
 from torvyn.cluster.ray.job import ProjectCopy
-from torvyn.link import Overrides
-from torvyn.manifest import Manifest
+from torvyn.link.overrides import Overrides
+from torvyn.manifest.records import Manifest
 
 LARGEST_BYTES: Final = 256 << 20
 _PREFIX: Final = "TORVYN_"

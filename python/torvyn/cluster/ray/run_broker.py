@@ -23,7 +23,7 @@ from torvyn.cluster.local.options import UpOptions
 from torvyn.cluster.local.ports import any_free_port
 from torvyn.cluster.ray.failures import flow_runs
 from torvyn.errors import ClusterError
-from torvyn.link import Plan
+from torvyn.link.plan import Plan
 from torvyn.machine.local_cluster import Broker
 from torvyn.machine.processes import ProcessRecord
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from torvyn.errors import FlowError
 from torvyn.jetstream import BrokerUnavailable, Entries
-from torvyn.link import Plan, segments_of
+from torvyn.link.plan import Plan
+from torvyn.link.segments import segments_of
 from torvyn.machine.broker_login import NO_LOGIN
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.flow_bucket import open_bucket

@@ -25,9 +25,10 @@ from torvyn.cluster.ray.output_relay import STDOUT, OutputAddress, OutputRelay
 from torvyn.cluster.ray.project_copy import copy_project
 from torvyn.cluster.ray.run_broker import run_broker
 from torvyn.cluster.ray.run_record import begin_run, end_run
-from torvyn.link import Overrides, Plan
+from torvyn.link.overrides import Overrides
+from torvyn.link.plan import Plan
 from torvyn.machine.local_cluster import address as local_broker
-from torvyn.manifest import Manifest
+from torvyn.manifest.records import Manifest
 
 logger = logging.getLogger("torvyn.cluster")
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.json_fields import JSON_TYPE, parse_json, write_json
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Aggregator, Element, Output
+from torvyn.contract.element import Element, Output
+from torvyn.contract.roles import Aggregator
 
 SPEC = Spec(
     name="batch",

@@ -17,7 +17,8 @@ from torvyn.components.event_time import TIME_OPTIONS, WallClock, time_reader
 from torvyn.components.join_side import JoinSide, Waiting
 from torvyn.components.json_fields import JSON_TYPE, read_object
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Aggregator, Element, Output
+from torvyn.contract.element import Element, Output
+from torvyn.contract.roles import Aggregator
 
 SPEC = Spec(
     name="join",

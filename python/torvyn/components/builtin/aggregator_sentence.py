@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Aggregator, Element
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Aggregator
 
 if TYPE_CHECKING:
     from torvyn.text import SentenceSplitter

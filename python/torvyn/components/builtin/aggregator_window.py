@@ -24,7 +24,8 @@ from torvyn.components.json_fields import JSON_TYPE, read_object, write_json
 from torvyn.components.spec import Spec
 from torvyn.components.windows.open_windows import NEVER_NS, ClosedWindow
 from torvyn.components.windows.window_options import SPEC, WindowOptions, parse_window
-from torvyn.contract import Aggregator, Element, Output
+from torvyn.contract.element import Element, Output
+from torvyn.contract.roles import Aggregator
 
 LATE = "late"
 """The port of elements that came too late or lie too far in the future."""

@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Filter
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Filter
 
 SPEC = Spec(
     name="rate-limit",

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Final
 from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
-from torvyn.contract import Element, Verdict
+from torvyn.contract.element import Element
 from torvyn.contract.enums import GuardAction, GuardRules
+from torvyn.contract.verdict import Verdict
 
 DATA_KINDS: Final = (
     "email",

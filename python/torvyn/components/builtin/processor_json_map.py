@@ -20,7 +20,8 @@ from torvyn.components.json_fields import (
     write_json,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Output, Processor
+from torvyn.contract.element import Element, Output
+from torvyn.contract.roles import Processor
 
 SPEC = Spec(
     name="json-map",

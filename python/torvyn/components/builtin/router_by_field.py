@@ -17,7 +17,8 @@ from torvyn.components.json_fields import (
     write_json,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Router
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Router
 
 SPEC = Spec(
     name="by-field",

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, End, Sink
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Sink
+from torvyn.contract.signals import End
 
 SPEC = Spec(
     name="collect",

@@ -12,7 +12,8 @@ from typing import ClassVar, TextIO
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.concurrency.line_output import write_text
-from torvyn.contract import Element, Sink
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Sink
 from torvyn.errors import Fatal, Unavailable
 from torvyn.text.control_characters import escape_controls
 

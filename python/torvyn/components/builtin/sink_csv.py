@@ -24,7 +24,8 @@ from torvyn.components.json_fields import (
     write_json,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Sink
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Sink
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

@@ -16,7 +16,8 @@ from torvyn.components.files.append_file import MODE, PATH, AppendFile
 from torvyn.components.json_fields import to_json_value, write_json
 from torvyn.components.line_format import encode_json_line
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Sink
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Sink
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

@@ -24,7 +24,8 @@ from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.server_url import UrlRules, parse_server_url
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
-from torvyn.contract import Element, Sink
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Sink
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

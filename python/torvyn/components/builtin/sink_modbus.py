@@ -22,7 +22,7 @@ from torvyn.components.network.modbus_device import (
 from torvyn.components.network.sockets import parse_address
 from torvyn.components.retry import RetryingSink
 from torvyn.components.spec import Spec
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

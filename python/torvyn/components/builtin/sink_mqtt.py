@@ -34,8 +34,8 @@ from torvyn.components.mqtt.publisher import (
 )
 from torvyn.components.mqtt.topic_template import topic_template
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Sink
-from torvyn.contract.element import BINARY
+from torvyn.contract.element import BINARY, Element
+from torvyn.contract.roles import Sink
 from torvyn.errors import InvalidInput, Unavailable
 
 MARKS: Final = ("seq", "epoch", "historical")

@@ -35,7 +35,8 @@ from torvyn.components.network.nats_client import (
 from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
 from torvyn.components.template import text_template
-from torvyn.contract import Element, Sink
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Sink
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

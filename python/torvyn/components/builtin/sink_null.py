@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
-from torvyn.contract import Element, Sink
+from torvyn.contract.element import Element
+from torvyn.contract.roles import Sink
 
 SPEC = Spec(
     name="null",

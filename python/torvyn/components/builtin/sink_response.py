@@ -11,7 +11,8 @@ from typing import ClassVar
 from torvyn.components.builtin.sink_console import Console
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
-from torvyn.contract import Element, End
+from torvyn.contract.element import Element
+from torvyn.contract.signals import End
 
 SPEC = Spec(
     name="response",

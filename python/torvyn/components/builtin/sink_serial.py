@@ -16,7 +16,7 @@ from torvyn.components.line_format import SINK_FORMAT, encode_line
 from torvyn.components.network.serial_port import OPTIONS, SerialAway, SerialPort
 from torvyn.components.retry import RetryingSink
 from torvyn.components.spec import Spec
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 
 SPEC = Spec(
     name="serial",

@@ -32,7 +32,7 @@ from torvyn.components.json_fields import (
 )
 from torvyn.components.retry import ON_DISCONNECT, RetryingSink
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 SPEC = Spec(

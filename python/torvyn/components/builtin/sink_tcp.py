@@ -18,7 +18,7 @@ from torvyn.components.network.socket_sink import PEER_ADDRESS, SocketSink
 from torvyn.components.network.sockets import Address, keep_alive, was_closed
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 
 SPEC = Spec(
     name="tcp",

@@ -18,7 +18,8 @@ from torvyn.components.files.text_files import open_to_read
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.line_format import ENCODING, line_encoding
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Output, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

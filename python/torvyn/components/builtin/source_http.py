@@ -16,7 +16,9 @@ from torvyn.components.network.sockets import parse_address
 from torvyn.components.packages import import_package
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import check_key_pair, server_tls
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

@@ -18,7 +18,8 @@ from torvyn.components.files.file_position import FilePosition
 from torvyn.components.files.text_files import open_to_read
 from torvyn.components.line_format import LineFormat, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Output, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

@@ -25,7 +25,9 @@ from torvyn.components.network.poll_schedule import TIME_FIELD, PollSchedule, ut
 from torvyn.components.network.sockets import parse_address
 from torvyn.components.retry import PollRetry
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

@@ -27,7 +27,9 @@ from torvyn.components.mqtt.packets import RETAIN, Message, encode_acknowledgeme
 from torvyn.components.mqtt.subscriptions import Subscriptions
 from torvyn.components.mqtt.unacknowledged_messages import UnacknowledgedMessages
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 
 MAX_RECEIVE: Final = 65535
 _MAX_TOPICS_KNOWN: Final = 4096

@@ -23,7 +23,9 @@ from torvyn.components.network.nats_client import (
     render_servers,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 logger = logging.getLogger("torvyn.components")

@@ -19,7 +19,9 @@ from torvyn.components.network.opcua_client import OpcUaClient
 from torvyn.components.network.poll_schedule import TIME_FIELD, PollSchedule, utc_text
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 logger = logging.getLogger("torvyn.components")

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Pending, Source
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 
 # fmt: off
 DEFAULT_TOKENS = (

@@ -16,7 +16,9 @@ from torvyn.components.files.sqlite_files import DatabaseAway, connect, from_sql
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.retry import ON_DISCONNECT, PollRetry
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

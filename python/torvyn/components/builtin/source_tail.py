@@ -19,7 +19,9 @@ from torvyn.components.files.file_position import FINGERPRINT_BYTES, FilePositio
 from torvyn.components.files.rotation import find_rotated
 from torvyn.components.line_format import LineFormat, LineSplitter, SplitLine, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 logger = logging.getLogger("torvyn.components")

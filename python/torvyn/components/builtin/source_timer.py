@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import PENDING, Pending, Source
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 
 SPEC = Spec(
     name="timer",

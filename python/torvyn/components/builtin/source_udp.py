@@ -16,7 +16,7 @@ from torvyn.components.network.line_receiver import Received
 from torvyn.components.network.socket_listener import ADDRESS, LISTENER_OPTIONS, SocketListener
 from torvyn.components.network.sockets import render_address
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Output
+from torvyn.contract.element import Output
 
 logger = logging.getLogger("torvyn.components")
 

@@ -16,7 +16,7 @@ from torvyn.components.json_fields import (
     to_json_value,
     write_json,
 )
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 _ATTRIBUTE: Final = "attribute:"

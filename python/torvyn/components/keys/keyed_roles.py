@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from torvyn.components.keys.keyed_components import KeyedComponents
-from torvyn.contract import Aggregator, Component, Processor
 from torvyn.contract.inspection import has_attribute
+from torvyn.contract.roles import Aggregator, Component, Processor
 
 
 class Keyed(Component):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torvyn.components.mqtt.options import check_topic
 from torvyn.components.spec import Spec
 from torvyn.components.template import text_template
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 
 
 def topic_template(spec: Spec, template: str) -> Callable[[Element], bytes]:

@@ -17,7 +17,9 @@ from torvyn.components.network.inbox import Inbox
 from torvyn.components.restart import keep_running
 from torvyn.components.retry import RetryLoop
 from torvyn.components.spec import Spec
-from torvyn.contract import PENDING, Output, Pending, Source
+from torvyn.contract.element import Output
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 logger = logging.getLogger("torvyn.components")

@@ -13,7 +13,7 @@ from torvyn.components.network.line_receiver import LineReceiver, Received
 from torvyn.components.network.sockets import listen, parse_address, render_address
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option
-from torvyn.contract import Output
+from torvyn.contract.element import Output
 
 ADDRESS: Final = Option("address", "text", "127.0.0.1:9000", "The `host:port` to listen on.")
 LISTENER_OPTIONS: Final = (

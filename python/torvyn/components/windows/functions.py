@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from torvyn.components.json_fields import MISSING, get_field
-from torvyn.contract import Element
+from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 _CALL: Final = re.compile(r"\s*([a-z]+[0-9.]*)\s*(?:\(([^()]*)\))?\s*")

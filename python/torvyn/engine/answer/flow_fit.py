@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from torvyn.components import GUARDS
 from torvyn.components.text_guard import Guard
-from torvyn.contract import End
+from torvyn.contract.signals import End
 from torvyn.errors import LinkError
 from torvyn.protocol.frames import FinishReason
 

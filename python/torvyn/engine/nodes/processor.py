@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import wrong_config
 from torvyn.components.spec import Spec
-from torvyn.contract import Element, End, Output
+from torvyn.contract.element import Element, Output
 from torvyn.contract.request_roles import RequestProcessor
 from torvyn.contract.roles import Emissions
+from torvyn.contract.signals import End
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
 from torvyn.engine.nodes.answer_state import AnswerState

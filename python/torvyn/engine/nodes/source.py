@@ -18,9 +18,10 @@ from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.sync_reader import SyncReader
-from torvyn.contract import PENDING, End, Output, Source
+from torvyn.contract.element import Output
 from torvyn.contract.request_roles import AnswerNode
-from torvyn.contract.signals import Pending
+from torvyn.contract.roles import Source
+from torvyn.contract.signals import PENDING, End, Pending
 from torvyn.engine.answer.replay import Rest, generation_lost
 from torvyn.engine.delta import Delta, as_delta
 from torvyn.engine.engine import Engine

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Output
+from torvyn.contract.element import Output
 from torvyn.contract.request_roles import RequestSource as RequestSourceRole
 from torvyn.engine.prompt.prompt import Prompt
 from torvyn.engine.prompt.prompt_file import read_input

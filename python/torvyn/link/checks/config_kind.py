@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from torvyn.contract import Component
 from torvyn.contract.config_kind import config_kind_of, table_keys, table_of
 from torvyn.contract.enums import ConfigKind, Role
 from torvyn.contract.inspection import class_name
+from torvyn.contract.roles import Component
 from torvyn.errors import ContractError, Diagnostic
 from torvyn.manifest.problems import quoted, suggestion
 

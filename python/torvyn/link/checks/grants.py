@@ -12,8 +12,8 @@ from pathlib import Path
 from torvyn import _native
 from torvyn.errors import Location
 from torvyn.link.component_loader import Library
-from torvyn.manifest import Manifest
 from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.records import Manifest
 
 ALWAYS_GRANTED = ("clock:wall", "clock:monotonic", "random:insecure")
 """The capabilities that every component has."""

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from torvyn.components.keys import KEY_BYTES
-from torvyn.contract import Component
 from torvyn.contract.batch_methods import has_single_method
 from torvyn.contract.inspection import class_name
-from torvyn.contract.roles import METHODS, TIMED_ROLES
+from torvyn.contract.roles import METHODS, TIMED_ROLES, Component
 from torvyn.link.component_traits import call_style_of
 from torvyn.link.option_values import place_of, value_of
 from torvyn.manifest.problems import Problems

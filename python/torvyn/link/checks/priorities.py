@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from torvyn.manifest import Manifest
 from torvyn.manifest.problems import Problems
+from torvyn.manifest.records import Manifest
 from torvyn.manifest.schema.tables import FLOW
 
 _CODE: Final = "link.priority-unused"

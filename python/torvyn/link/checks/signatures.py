@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Final
 
-from torvyn.contract import Component
 from torvyn.contract.inspection import class_attribute, class_name, is_class
-from torvyn.contract.roles import BATCH_METHODS, METHODS, TIMED_ROLES, TIMER_METHODS
+from torvyn.contract.roles import BATCH_METHODS, METHODS, TIMED_ROLES, TIMER_METHODS, Component
 from torvyn.errors import Location
 from torvyn.link.component_traits import ROLE_METHODS, defines_method, is_async_function
 from torvyn.manifest.problems import Problems

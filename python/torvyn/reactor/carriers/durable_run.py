@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torvyn._native import Bell, NativeFlow
-from torvyn.contract import Context
+from torvyn.contract.element import Context
 from torvyn.contract.enums import Role
 from torvyn.durable import DurableStore, LogStatistics, StoreUnavailable
 from torvyn.durable.dead_letters import FILE, DeadLetterStore

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.concurrency.line_output import line_prefix, lines_with
-from torvyn.contract import Context, End
+from torvyn.contract.element import Context
 from torvyn.contract.enums import FailureKind, FlowState
 from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor
+from torvyn.contract.signals import End
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception

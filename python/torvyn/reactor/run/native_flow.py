@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from torvyn._native import ManualClock, NativeFlow
-from torvyn.contract import Context
+from torvyn.contract.element import Context
 from torvyn.contract.enums import ErrorKind
 from torvyn.link.plan import EdgePlan, Plan
 from torvyn.reactor.failures import raise_start_failure

@@ -19,7 +19,7 @@ from torvyn.errors import ComponentError, FlowError, TorvynError
 from torvyn.reactor.failures import component_label, error_text
 
 if TYPE_CHECKING:
-    from torvyn.contract import Context
+    from torvyn.contract.element import Context
     from torvyn.link.plan import Plan
 
 logger = logging.getLogger("torvyn.reactor")

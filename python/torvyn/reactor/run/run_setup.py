@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torvyn.contract import Component, Context
+from torvyn.contract.element import Context
 from torvyn.contract.inspection import (
     class_name,
     describe_error,
@@ -19,8 +19,9 @@ from torvyn.contract.inspection import (
     set_wall_clock,
 )
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
+from torvyn.contract.roles import Component
 from torvyn.errors import LinkError
-from torvyn.link import instantiate
+from torvyn.link.component_loader import instantiate
 from torvyn.link.component_traits import has_timer, is_guest
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S

@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn.components.config import config_text
-from torvyn.contract import Component, Context
+from torvyn.contract.roles import Component
+from torvyn.contract.element import Context
 from torvyn.contract.inspection import read_attribute
 from torvyn.link.component_traits import is_guest
 from torvyn.link.plan import NodePlan

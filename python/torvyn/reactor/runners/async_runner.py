@@ -11,8 +11,8 @@ from typing import Any
 
 from torvyn.concurrency.background_loop import end_loop
 from torvyn.concurrency.cpu_time import TimedCoroutine
-from torvyn.contract import Component
 from torvyn.contract.config_kind import init_argument
+from torvyn.contract.roles import Component
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
 from torvyn.reactor.run.error_log import log_acknowledge_failure

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from torvyn.contract import Batch, Component, End
+from torvyn.contract.batch import Batch
 from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.enums import CallOutcome, Role
-from torvyn.contract.roles import BATCH_METHODS, METHODS
-from torvyn.contract.signals import Pending
+from torvyn.contract.roles import BATCH_METHODS, METHODS, Component
+from torvyn.contract.signals import End, Pending
 
 RecordedCall = tuple[str, CallOutcome, int, int, int, int, int]
 

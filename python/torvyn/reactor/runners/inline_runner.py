@@ -6,9 +6,10 @@ import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from torvyn._native import NativeStage
-from torvyn.contract import Component, Context
 from torvyn.contract.config_kind import init_argument
+from torvyn.contract.element import Context
 from torvyn.contract.inspection import read_attribute, set_context, set_node
+from torvyn.contract.roles import Component
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.run.method_binding import bind

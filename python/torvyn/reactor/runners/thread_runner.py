@@ -9,9 +9,9 @@ from concurrent.futures import Future
 
 from torvyn.concurrency.cpu_time import ThreadCpuTime
 from torvyn.concurrency.line_output import line_prefix
-from torvyn.contract import Component
 from torvyn.contract.config_kind import init_argument
 from torvyn.contract.inspection import class_name, read_attribute
+from torvyn.contract.roles import Component
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner

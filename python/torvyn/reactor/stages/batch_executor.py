@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from torvyn._native import Batch, Port
-from torvyn.contract import Component, Signal
 from torvyn.contract.batch_methods import has_single_method
 from torvyn.contract.enums import Role, TaskKind
-from torvyn.contract.roles import BATCH_METHODS, METHODS
+from torvyn.contract.roles import BATCH_METHODS, METHODS, Component
+from torvyn.contract.signals import Signal
 from torvyn.errors import ContractError, Fatal
 from torvyn.reactor.stages.element_executor import STOPPED, ElementExecutor
 from torvyn.reactor.stages.host import Host

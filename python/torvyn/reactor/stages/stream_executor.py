@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from torvyn._native import Port
-from torvyn.contract import Component
 from torvyn.contract.enums import TaskKind
 from torvyn.contract.inspection import has_attribute
+from torvyn.contract.roles import Component
 from torvyn.reactor.stages.executor import StageExecutor, Task
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.lockstep import in_lockstep

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract import Context
+from torvyn.contract.element import Context
 from torvyn.link.plan import NodePlan
 
 if TYPE_CHECKING:

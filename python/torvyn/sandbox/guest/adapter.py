@@ -14,11 +14,12 @@ from componentize_py_types import Err  # type: ignore[import-not-found]
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn import errors
-from torvyn.contract import Batch, Signal
+from torvyn.contract.batch import Batch
 from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.config_kind import init_argument
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
 from torvyn.contract.json_payload import JSON, json_text
+from torvyn.contract.signals import Signal
 from torvyn.sandbox.guest import deep_json
 
 try:

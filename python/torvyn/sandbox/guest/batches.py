@@ -12,8 +12,9 @@ from typing import Any
 
 from wit_world.imports import types  # type: ignore[import-not-found]
 
-from torvyn.contract import Signal, Verdict
 from torvyn.contract.element import TEXT, PureElement
+from torvyn.contract.signals import Signal
+from torvyn.contract.verdict import Verdict
 from torvyn.errors import ContractError
 from torvyn.sandbox.guest import adapter
 

@@ -11,7 +11,7 @@ import torvyn
 from nats_server import add_stream, ask, publish, stored, texts
 from torvyn import Element, InvalidInput
 from torvyn.components import NatsSink
-from torvyn.contract import Context
+from torvyn.contract.element import Context
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 

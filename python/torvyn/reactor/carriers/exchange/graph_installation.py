@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.contract import Context
+from torvyn.contract.element import Context
 from torvyn.contract.inspection import describe_error
 from torvyn.durable import Checkpoint, DurableStore
 from torvyn.durable.state_log import chunk_parts

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from torvyn.components.keys.key_reader import key_reader, simple_field
-from torvyn.contract import Context, Element
+from torvyn.contract.element import Context, Element
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import has_attribute
 from torvyn.errors import FlowError, InvalidInput
