@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torvyn
 from benches.swap_workload import Journal, PacedNumbers, Recorder, Version
-from torvyn.link.plan import Plan
+from torvyn._link.plan import Plan
 
 
 class Pass(torvyn.Processor):

@@ -82,7 +82,7 @@ def _token_streaming(count: int) -> Iterator[tuple[Make, Wait]]:
     import torvyn
     from benches.timed_components import Arrivals, ParkedSource
     from torvyn import Flow
-    from torvyn.link.plan import ComponentRef
+    from torvyn._link.plan import ComponentRef
 
     plan = torvyn.load(EXAMPLES / "token-streaming" / "Torvyn.toml").plan("main")
     source, *others = plan.nodes

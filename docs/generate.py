@@ -23,8 +23,8 @@ import reference_python
 import reference_tables
 import reference_text
 
-from torvyn.link.picture import render_svg
-from torvyn.link.project_linker import ProjectLinker
+from torvyn._link.picture import render_svg
+from torvyn._link.project_linker import ProjectLinker
 
 DOCS: Final = Path(__file__).parent
 EXAMPLES: Final = DOCS.parent / "examples"

@@ -15,21 +15,19 @@ PACKAGE = Path(__file__).parents[1] / "python" / "torvyn"
 ORDER = (
     ("_lazy",),
     ("errors", "catalogue"),
-    ("contract",),
+    ("_contract",),
     ("_io",),
-    ("concurrency",),
-    ("machine",),
     ("text",),
     ("v1",),
     ("protocol",),
     ("client",),
     ("components",),
-    ("manifest",),
+    ("_manifest",),
     ("sandbox",),
     ("durable",),
     ("jetstream",),
     ("artifact",),
-    ("link",),
+    ("_link",),
     ("reactor",),
     ("typing",),
     ("engine",),
@@ -44,22 +42,21 @@ ORDER = (
 )
 RANK = {package: rank for rank, packages in enumerate(ORDER) for package in packages}
 
-# `torvyn.contract` runs without the native module; its elements use it when it is installed.
+# `torvyn._contract` runs without the native module; its elements use it when it is installed.
 NATIVE = (
     "jetstream.nkeys",
-    "manifest",
+    "_manifest",
     "sandbox",
     "durable",
     "artifact.precompiled",
-    "link.checks.grants",
-    "machine.native_parts",
+    "_link.grants",
+    "_io.native_parts",
     "reactor",
     "text",
     "protocol",
     "engine",
     "components",
-    "contract.batch",
-    "contract.element",
+    "_contract.element",
     "testing",
     "transport.grpc.exchange",
     "transport.http.native_exchange",
@@ -125,15 +122,15 @@ def test_every_package_has_a_place_in_the_order() -> None:
 
 def test_a_wrong_direction_is_detected(tmp_path: Path) -> None:
     lazy = tmp_path / "lazy.py"
-    lazy.write_text("def run():\n    from torvyn.cli import main\n    from torvyn import link\n")
+    lazy.write_text("def run():\n    from torvyn.cli import main\n    from torvyn import _link\n")
 
-    assert list(imports(lazy)) == [(2, "cli"), (3, "link")]
+    assert list(imports(lazy)) == [(2, "cli"), (3, "_link")]
 
 
 def test_importing_the_root_loads_neither_native_code_nor_later_packages() -> None:
     public = {name.partition(".")[0] for _, name in top_level_imports(PACKAGE / "__init__.py")}
 
-    assert public <= {"_lazy", "contract", "errors"}
+    assert public <= {"_lazy", "_contract", "errors"}
 
 
 def top_level_imports(path: Path) -> Iterator[tuple[int, str]]:

@@ -84,6 +84,6 @@ def test_every_path_on_the_page_exists() -> None:
 
 
 def test_a_name_that_does_not_exist_is_detected() -> None:
-    assert _is_defined("Source.pull", "contract/roles.py")
-    assert not _is_defined("Source.gizmo", "contract/roles.py")
-    assert not _is_defined("Source", "contract/gizmo.py")
+    assert _is_defined("Source.pull", "_contract/roles.py")
+    assert not _is_defined("Source.gizmo", "_contract/roles.py")
+    assert not _is_defined("Source", "_contract/gizmo.py")

@@ -39,6 +39,8 @@ FACES = (
 )
 
 INSIDE = {
+    "_io.process",
+    "_link.plan",
     "_native",
     "artifact.registry.cache",
     "artifact.registry.fetch",
@@ -49,7 +51,6 @@ INSIDE = {
     "cluster.ray.run_broker",
     "components.builtin.filter_redact",
     "components.keys.keyed_components",
-    "concurrency.switch_interval",
     "durable",
     "durable.dead_letters",
     "edge.artifact_source",
@@ -58,7 +59,6 @@ INSIDE = {
     "edge.update.source",
     "engine.transformers.batch_setup",
     "engine.transformers.model",
-    "link.plan",
     "observe.spans",
     "protocol.traceparent",
     "reactor.run",

@@ -13,8 +13,9 @@ anything is written. `--rename torvyn.durable.clock:_now=_wall_clock` renames on
 Rewritten are imports, wherever they stand, uses of a module that is imported by name, and text such
 as `torvyn.durable.clock:Clock` or `python/torvyn/durable/clock.py` in code, stubs, Rust and
 documents. `--direct` comes before a move: names that a package re-exports are imported from their
-modules, and only the docstring of the package is left. The name of a logger is text that stays: users match it. CHANGELOG.md stays as well. What
-a person decides afterwards: docstrings, the order of statements, and the names.
+modules, and only the docstring of the package is left. The name of a logger is text that stays:
+users match it. CHANGELOG.md stays as well. What a person decides afterwards: docstrings, the order
+of statements, and the names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import re
 import subprocess
 import sys
 import tokenize
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -207,7 +208,7 @@ class Rewriter:
         indent = "\n" + " " * node.col_offset
         new = indent.join(f"from {home} import {', '.join(names)}" for home, names in lines.items())
         first, last = self._offsets.of(node)
-        self._edits.append((first, last, new or "pass"))
+        self._edits.append((first, last, new or ("pass" if node.col_offset else "")))
 
     def _target(self, module: str, alias: ast.alias) -> tuple[str | None, str]:
         """The module to import from and the text after `import`; None is the file itself."""
@@ -337,8 +338,16 @@ def _typing_imports(node: ast.stmt) -> list[ast.stmt] | None:
 def _defined(node: ast.stmt) -> frozenset[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return frozenset({node.name})
-    stored = (each for each in ast.walk(node) if isinstance(each, ast.Name))
-    return frozenset(each.id for each in stored if isinstance(each.ctx, ast.Store))
+    return frozenset(_stored(node))
+
+
+def _stored(node: ast.AST) -> Iterator[str]:
+    """The names that are assigned, without those of comprehensions."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    for each in ast.iter_child_nodes(node):
+        if not isinstance(each, ast.comprehension):
+            yield from _stored(each)
 
 
 def _bindings(statement: str) -> dict[str, str]:
@@ -373,8 +382,11 @@ def unite(target: str, parts: Sequence[tuple[str, Parts]]) -> Parts:
         for chunk in part.chunks:
             if chunk.text.strip() in texts:
                 continue
-            for name in chunk.defines & origin.keys():
-                clashes.append(f"{name}: defined in {origin[name]} and in {module}")
+            clashes += [
+                f"{name}: defined in {origin[name]} and in {module}"
+                for name in chunk.defines & origin.keys()
+                if origin[name] != module
+            ]
             origin |= dict.fromkeys(chunk.defines, module)
             texts.add(chunk.text.strip())
             united.chunks.append(chunk)
@@ -549,12 +561,36 @@ def direct(project: Project, package: str) -> list[str]:
         elif path.suffix in {".py", ".pyi"} and package in text:
             module = project.module_of(path)
             new = mentions.rewrite(Rewriter(text, moves, module, modules).imports())
+            new = _without_facade(new, package, moves)
         else:
             new = mentions.rewrite(text)
         if new != text:
             path.write_text(new, encoding="utf-8")
             changed.append(str(path.relative_to(project.root)))
     return changed
+
+
+def _without_facade(text: str, package: str, moves: Moves) -> str:
+    """`package.name` becomes `name`, imported from its home."""
+    tree, offsets = ast.parse(text), Offsets(text)
+    folder, _, leaf = package.rpartition(".")
+    edits: list[Edit] = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or node.module != folder:
+            continue
+        bound = {alias.asname or alias.name for alias in node.names if alias.name == leaf}
+        homes: dict[str, str] = {}
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+                home = moves.parts.get((package, each.attr))
+                if each.value.id in bound and home is not None:
+                    homes[each.attr] = home
+                    edits.append((*offsets.of(each), each.attr))
+        indent = "\n" + " " * node.col_offset
+        lines = [f"from {home} import {name}" for name, home in homes.items()]
+        end = offsets.of(node)[1]
+        edits.append((end, end, "".join(indent + line for line in lines)))
+    return apply(text, edits)
 
 
 def _is_from(statement: str, module: str) -> bool:

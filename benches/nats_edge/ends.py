@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import torvyn
-from torvyn.concurrency.switch_interval import shorten_switch_interval
+from torvyn._io.process import shorten_switch_interval
 
 TOKENS_PER_S: Final = 50
 LEAD_S: Final = 1.0

@@ -24,17 +24,15 @@ errors       the exception tree
 Everything else is not for programs; its names may change:
 
 catalogue    the error codes
-contract     what a component is: elements, roles, verdicts, signals
-_io          one of each: what the package uses of the machine and of the network
-concurrency  event loops, threads, and what crosses between them
-machine      limits of memory and CPUs, files and processes
+_contract    what a component is: elements, roles, verdicts, signals
+_io          one of each: files, delays, loops, the process and the machine
 v1           the gRPC messages
-manifest     Torvyn.toml to a Manifest
+_manifest    Torvyn.toml to a Manifest
 sandbox      WebAssembly components: build, compile, describe
 durable      logs of batches, and checkpoints, on disk
 jetstream    messages and entries that a NATS server stores
 artifact     a project as an OCI artifact: pack, sign, publish, pull, unpack
-link         a Manifest or a program to a Plan
+_link        a Manifest or a program to a Plan
 reactor      a Plan to a running Flow
 observe      logs, spans, statistics
 transport    services over HTTP and gRPC
@@ -63,12 +61,18 @@ if TYPE_CHECKING:
     from torvyn import testing as testing
     from torvyn import text as text
     from torvyn import typing as typing
-    from torvyn.contract.signals import PENDING, End, Signal
-    from torvyn.contract.roles import Aggregator, Filter, Processor, Router, Sink, Source
-    from torvyn.contract.batch import Batch
-    from torvyn.contract.element import Element, Output
-    from torvyn.contract.verdict import Verdict
-    from torvyn.contract.functions import aggregator, filter, processor, router, sink, source, stream
+    from torvyn._contract.element import Batch, Element, Output
+    from torvyn._contract.functions import (
+        aggregator,
+        filter,
+        processor,
+        router,
+        sink,
+        source,
+        stream,
+    )
+    from torvyn._contract.roles import Aggregator, Filter, Processor, Router, Sink, Source
+    from torvyn._contract.signals import PENDING, End, Signal, Verdict
     from torvyn.errors import (
         DeadlineExceeded,
         Fatal,
@@ -115,12 +119,17 @@ __all__ = [
 
 # Hidden from type checkers: with a `__getattr__` they would accept misspelt names.
 if not TYPE_CHECKING:
+    _HOMES = {
+        "torvyn._contract.element": "Batch Element Output",
+        "torvyn._contract.functions": "aggregator filter processor router sink source stream",
+        "torvyn._contract.roles": "Aggregator Filter Processor Router Sink Source",
+        "torvyn._contract.signals": "End PENDING Signal Verdict",
+        "torvyn.errors": "DeadlineExceeded Fatal Internal InvalidInput TorvynError Unavailable",
+        "torvyn.reactor": "Flow load",
+    }
     _ROOMS = "client components engine errors protocol serve telemetry testing text typing"
-    _ERRORS = "DeadlineExceeded Fatal Internal InvalidInput TorvynError Unavailable"
     __getattr__, __dir__ = attach(
         __name__,
-        dict.fromkeys(__all__, "torvyn.contract")
-        | dict.fromkeys(_ERRORS.split(), "torvyn.errors")
-        | {"Flow": "torvyn.reactor", "load": "torvyn.reactor"}
+        {name: home for home, names in _HOMES.items() for name in names.split()}
         | {room: f"torvyn.{room}" for room in _ROOMS.split()},
     )

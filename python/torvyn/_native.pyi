@@ -18,12 +18,11 @@ from typing import Any, Final, Literal, Self, SupportsIndex, final, overload, ty
 
 from typing_extensions import disjoint_base
 
-from torvyn.contract.element import Context
-from torvyn.contract.enums import CallOutcome, ErrorKind, FlowState, Role, TaskKind, TurnStatus
-from torvyn.contract.json_payload import Dataclass
-from torvyn.contract.signals import End
+from torvyn._contract.element import Context, Dataclass
+from torvyn._contract.enums import CallOutcome, ErrorKind, FlowState, Role, TaskKind, TurnStatus
+from torvyn._contract.signals import End
+from torvyn._link.plan import EdgePlan, Plan
 from torvyn.engine.step import Step
-from torvyn.link.plan import EdgePlan, Plan
 from torvyn.reactor.swap.graph_order import GraphOrder
 from torvyn.reactor.swap.swap_order import SwapOrder
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from torvyn._lazy import attach
 
 if TYPE_CHECKING:
-    from torvyn.contract.element import Context
-    from torvyn.contract.functions import ComponentLike, Items, Stage, StreamFunction, as_component
-    from torvyn.contract.options import (
+    from torvyn._contract.element import Context
+    from torvyn._contract.functions import ComponentLike, Items, Stage, StreamFunction, as_component
+    from torvyn._contract.options import (
         Backpressure,
         EdgeOptions,
         FlowOptions,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Priority,
         RunMode,
     )
-    from torvyn.contract.roles import (
+    from torvyn._contract.roles import (
         BatchResult,
         Component,
         Emission,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         RouteResult,
         VerdictList,
     )
-    from torvyn.contract.signals import Pending
+    from torvyn._contract.signals import Pending
     from torvyn.reactor.project import Project
     from torvyn.reactor.statistics import EdgeStatistics, NodeStatistics, Statistics
 
@@ -76,9 +76,22 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    _RETURNED = "EdgeStatistics NodeStatistics Project Statistics"
+    _HOMES = {
+        "torvyn._contract.element": "Context",
+        "torvyn._contract.functions": "as_component ComponentLike Items Stage StreamFunction",
+        "torvyn._contract.options": (
+            "Backpressure EdgeOptions FlowOptions LastResort NodeOptions OnError PolicyName "
+            "PolicyOptions Priority RunMode"
+        ),
+        "torvyn._contract.roles": (
+            "BatchResult Component Emission Emissions FilterResult Item PullResult PushResult "
+            "RouteResult VerdictList"
+        ),
+        "torvyn._contract.signals": "Pending",
+        "torvyn.reactor.project": "Project",
+        "torvyn.reactor.statistics": "EdgeStatistics NodeStatistics Statistics",
+    }
     __getattr__, __dir__ = attach(
         __name__,
-        dict.fromkeys(__all__, "torvyn.contract")
-        | dict.fromkeys(_RETURNED.split(), "torvyn.reactor"),
+        {name: home for home, names in _HOMES.items() for name in names.split()},
     )

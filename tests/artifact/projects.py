@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from torvyn._manifest.parse import read
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.packing.environment import PLACEHOLDERS
 from torvyn.artifact.packing.pack import Packed, PackOptions, pack
-from torvyn.manifest.parse import read
 
 GUEST = Path(__file__).parents[1] / "sandbox" / "guests" / "processor.wasm"
 

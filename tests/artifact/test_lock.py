@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from projects import make_project, pack_project
 
+from torvyn._link.overrides import Overrides
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.artifact.lock import Lock, LockedArtifact, LockedComponent, LockedFile
 from torvyn.errors import ArtifactError, LinkError
-from torvyn.link.overrides import Overrides
-from torvyn.link.project_linker import ProjectLinker
 
 DIGEST = st.binary(min_size=32, max_size=32).map(lambda data: f"sha256:{data.hex()}")
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from projects import FILES, PACKED, content, make_project, pack_project
 
+from torvyn._manifest.records import ProjectRecord
 from torvyn.artifact.model import COMPONENT, PROJECT
 from torvyn.artifact.packing.sbom import Material, sbom
 from torvyn.errors import ArtifactError, TorvynError, UsageError
-from torvyn.manifest.records import ProjectRecord
 
 PACK = [sys.executable, "-m", "torvyn", "pack", "--output"]
 

@@ -11,10 +11,10 @@ import pytest
 from projects import content, make_project, pack_project
 
 from torvyn import _native
+from torvyn._io.native_parts import built_in
 from torvyn.artifact.precompiled import TRIPLES, code_path, fitting_code, host_target
 from torvyn.artifact.prepare import prepare_project, remember_local_pack
 from torvyn.errors import MissingError, UsageError
-from torvyn.machine.native_parts import built_in
 from torvyn.sandbox import compile_cache
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._manifest.parse import read
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.lock import Lock
 from torvyn.artifact.model import MAX_MANIFEST_BYTES, Descriptor, ImageManifest
@@ -15,7 +16,6 @@ from torvyn.artifact.prepare import private_folder
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.wheels.site import fitting_wheels
 from torvyn.artifact.wheels.tags import Machine
-from torvyn.manifest.parse import read
 
 MANIFEST = """
 [torvyn]

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from torvyn._io.broker_login import unusable
 from torvyn.errors import TorvynError
 from torvyn.jetstream import BrokerConnection, BrokerDenied, BrokerUnavailable, Refused
 from torvyn.jetstream.failures import Denial
-from torvyn.machine.broker_login import unusable
 from torvyn.reactor.carriers.nats.names import FlowNames
 from torvyn.reactor.carriers.nats.refusals import (
     before_namespaces,

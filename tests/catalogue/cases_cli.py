@@ -11,6 +11,9 @@ from unittest.mock import patch
 import click
 
 import torvyn
+from torvyn._link.plan import Plan
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
 from torvyn.cli import failures, screen, stored_elements
 from torvyn.cli.app import group
 from torvyn.cli.benchmark import comparison, measurement
@@ -18,9 +21,6 @@ from torvyn.cli.commands import build, generate, init, reload, service
 from torvyn.cli.inference import conversation
 from torvyn.cli.supervision import systemctl
 from torvyn.cli.usage_errors import usage_error
-from torvyn.link.plan import Plan
-from torvyn.link.project_linker import ProjectLinker
-from torvyn.manifest.parse import parse
 
 MANIFEST = """
 [torvyn]

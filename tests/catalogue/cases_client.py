@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from torvyn._io.background_loop import background_loop
 from torvyn.client import AsyncClient, Client
-from torvyn.concurrency.background_loop import background_loop
 
 Use = Callable[[AsyncClient], Coroutine[Any, Any, object]]
 

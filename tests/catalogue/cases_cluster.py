@@ -9,6 +9,10 @@ from pathlib import Path
 from unittest import mock
 
 import torvyn
+from torvyn._io.local_cluster import Broker, LocalCluster, write_state
+from torvyn._io.process_record import ProcessRecord
+from torvyn._link.overrides import Overrides
+from torvyn._manifest.records import Manifest
 from torvyn.cluster import place as _place
 from torvyn.cluster.kubernetes import KubernetesOptions, make_manifests
 from torvyn.cluster.local.background import BackgroundProcess
@@ -26,10 +30,6 @@ from torvyn.cluster.ray.failures import (
 from torvyn.cluster.ray.project_copy import copy_project
 from torvyn.cluster.ray.run_broker import _only_run
 from torvyn.errors import TorvynError
-from torvyn.link.overrides import Overrides
-from torvyn.machine.local_cluster import Broker, LocalCluster, write_state
-from torvyn.machine.processes import ProcessRecord
-from torvyn.manifest.records import Manifest
 
 
 def place_a_disk_edge(folder: Path) -> None:

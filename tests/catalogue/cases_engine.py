@@ -13,8 +13,8 @@ from typing import Any
 from unittest import mock
 
 import torvyn
+from torvyn._io.background_loop import background_loop
 from torvyn.components import Collect
-from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
 from torvyn.engine.local.engine import must_be_answered
 from torvyn.engine.pool.engine import Pool

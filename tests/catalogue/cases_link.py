@@ -7,12 +7,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import torvyn
-from torvyn import link, manifest
+from torvyn._link.component_library import instantiate
+from torvyn._link.flow_linker import link_flow
+from torvyn._link.overrides import Overrides
+from torvyn._link.plan import Plan
+from torvyn._link.plan_checks import memory_warning
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
+from torvyn._manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, ImageManifest
 from torvyn.errors import LinkError
-from torvyn.link.checks.memory import memory_warning
-from torvyn.manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 SOURCE, FILTER, SINK = '"lines"', '"blocklist"\nconfig = "x"', '"console"'
@@ -29,7 +34,7 @@ def project(
         body += f"[flow.main.nodes.{name}]\ncomponent = {component}\n"
     for source, target in edges:
         body += f'[[flow.main.edges]]\nfrom = "{source}"\nto = "{target}"\n'
-    return lambda _: link.ProjectLinker(manifest.parse(body + extra)).plan(flow)
+    return lambda _: ProjectLinker(parse(body + extra)).plan(flow)
 
 
 def one_segment(
@@ -37,12 +42,12 @@ def one_segment(
 ) -> Callable[[Path], object]:
     """A part of a flow, which has no broker unless one is set."""
     settings = {"cluster.nats": "nats://127.0.0.1:1"} if replica else settings or {}
-    overrides = link.Overrides(segments=(name,), replica=replica, settings=settings)
+    overrides = Overrides(segments=(name,), replica=replica, settings=settings)
     nodes = (
         f"[flow.main.nodes.n0]\ncomponent = {SOURCE}\n[flow.main.nodes.n1]\ncomponent = {SINK}\n"
     )
     edge = '[[flow.main.edges]]\nfrom = "n0"\nto = "n1"\ncarrier = "nats"\n'
-    return lambda _: link.ProjectLinker(manifest.parse(HEAD + nodes + edge), overrides).plan()
+    return lambda _: ProjectLinker(parse(HEAD + nodes + edge), overrides).plan()
 
 
 def far_segment(folder: Path) -> object:
@@ -81,7 +86,7 @@ def warning(requests: str, grants: str) -> Callable[[Path], object]:
 
     def run(folder: Path) -> object:
         plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)
-        assert isinstance(plan, link.Plan)
+        assert isinstance(plan, Plan)
         raise LinkError.of(plan.warnings)
 
     return run
@@ -93,7 +98,7 @@ def uncounted_memory(folder: Path) -> object:
     (folder / "part" / "component.py").write_text(FULL)
     declared = '[[component]]\nname = "part"\npath = "part"\n'
     plan = chain(SOURCE, '"part"\nmax_memory = "1MiB"', SINK, extra=declared)(folder)
-    assert isinstance(plan, link.Plan)
+    assert isinstance(plan, Plan)
     raise LinkError.of(plan.warnings)
 
 
@@ -101,14 +106,14 @@ def keys_exceed_memory(folder: Path) -> object:
     """Raises the warning about keys that do not fit into the memory of their node."""
     window = '"window"\nkey = "k"\nmax_keys = 5000\nmax_memory = "1MiB"\nconfig = { size = 10 }'
     plan = chain(SOURCE, window, SINK)(folder)
-    assert isinstance(plan, link.Plan)
+    assert isinstance(plan, Plan)
     raise LinkError.of(plan.warnings)
 
 
 def over_limit(folder: Path) -> object:
     """Raises the warning about a flow in a control group of 1 MiB."""
     plan = chain(SOURCE, SINK)(folder)
-    assert isinstance(plan, link.Plan)
+    assert isinstance(plan, Plan)
     warned = memory_warning([plan], 1024 * 1024)
     assert warned is not None
     raise LinkError.of([warned])
@@ -119,7 +124,7 @@ def lonely(_: Path) -> object:
     text = f'{HEAD}[flow.main]\npriority = "high"\n[flow.main.nodes.a]\ncomponent = {SOURCE}\n'
     text += f"[flow.main.nodes.b]\ncomponent = {SINK}\n"
     text += '[[flow.main.edges]]\nfrom = "a"\nto = "b"\n'
-    raise LinkError.of(link.ProjectLinker(manifest.parse(text)).check())
+    raise LinkError.of(ProjectLinker(parse(text)).check())
 
 
 def outdated(folder: Path) -> object:
@@ -132,7 +137,7 @@ def outdated(folder: Path) -> object:
     (folder / "part" / "component.c").write_text("int changed;")
     declared = '[[component]]\nname = "part"\npath = "part"\n[runtime]\ncache_dir = "cache"\n'
     plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)
-    assert isinstance(plan, link.Plan)
+    assert isinstance(plan, Plan)
     raise LinkError.of(plan.warnings)
 
 
@@ -144,8 +149,8 @@ def component(source: str, entry: str = "") -> Callable[[Path], object]:
         (folder / "part" / "component.py").write_text(source)
         declared = f'[[component]]\nname = "part"\npath = "part"\n{entry}'
         plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)
-        assert isinstance(plan, link.Plan)
-        return link.instantiate(plan.node("n1").component)
+        assert isinstance(plan, Plan)
+        return instantiate(plan.node("n1").component)
 
     return run
 
@@ -167,7 +172,7 @@ def edge(source: str, target: str, **options: int) -> EdgeRecord:
 def linked(components: dict[str, object], edges: list[EdgeRecord]) -> object:
     nodes = {name: NodeRecord(name, component) for name, component in components.items()}
     flow = FlowRecord("main", nodes=nodes, edges=edges)
-    return link.link_flow(flow, open_start=True, open_end=True)
+    return link_flow(flow, open_start=True, open_end=True)
 
 
 def two_heads(_: Path) -> object:
@@ -184,13 +189,13 @@ def router_without_ports(_: Path) -> object:
 
 def unknown_interface(_: Path) -> object:
     nodes = {"a": NodeRecord("a", Plain(), interface="torvyn:filtering/fliter")}
-    return link.link_flow(FlowRecord("main", nodes=nodes), open_start=True, open_end=True)
+    return link_flow(FlowRecord("main", nodes=nodes), open_start=True, open_end=True)
 
 
 def stray_override(_: Path) -> object:
     text = HEAD + '[flow.main.nodes.a]\ncomponent = "lines"\nconfig = "x"\n'
-    overrides = link.Overrides(config={"a.path": "y"})
-    return link.ProjectLinker(manifest.parse(text), overrides).plan()
+    overrides = Overrides(config={"a.path": "y"})
+    return ProjectLinker(parse(text), overrides).plan()
 
 
 def check_lock(is_locked: bool) -> Callable[[Path], object]:
@@ -203,8 +208,8 @@ def check_lock(is_locked: bool) -> Callable[[Path], object]:
         text = HEAD + '[[component]]\nname = "part"\npath = "part"\n[flow.main.nodes.a]\n'
         text += 'component = "lines"\n'
         file = str(folder / "Torvyn.toml")
-        overrides = link.Overrides(is_locked=is_locked)
-        linker = link.ProjectLinker(manifest.parse(text, file), overrides)
+        overrides = Overrides(is_locked=is_locked)
+        linker = ProjectLinker(parse(text, file), overrides)
         raise LinkError.of(linker.check())
 
     return run

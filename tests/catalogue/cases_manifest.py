@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn import manifest
+from torvyn._manifest.parse import parse, read
+from torvyn._manifest.settings import resolve
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 FLOW = '[flow.main.nodes.a]\ncomponent = "lines"\n'
 
 
 def text(body: str) -> Callable[[Path], object]:
-    return lambda _: manifest.parse(HEAD + body, environ={})
+    return lambda _: parse(HEAD + body, environ={})
 
 
 def data(content: bytes) -> Callable[[Path], object]:
-    def read(folder: Path) -> object:
+    def read_file(folder: Path) -> object:
         (folder / "Torvyn.toml").write_bytes(content)
-        return manifest.read("Torvyn.toml")
+        return read("Torvyn.toml")
 
-    return read
+    return read_file
 
 
 def a_folder_instead_of_a_file(folder: Path) -> object:
     (folder / "Torvyn.toml").mkdir()
-    return manifest.read("Torvyn.toml")
+    return read("Torvyn.toml")
 
 
 CASES: dict[str, Callable[[Path], object]] = {
@@ -39,11 +40,9 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "manifest.missing-key": text("[flow.main.nodes.a]\n"),
     "manifest.no-flow": text(""),
-    "manifest.not-found": lambda _: manifest.read("Torvyn.toml"),
+    "manifest.not-found": lambda _: read("Torvyn.toml"),
     "manifest.not-utf8": data(b'[torvyn]\nname = "caf\xe9"\n'),
-    "manifest.setting-unknown": lambda _: manifest.resolve(
-        environ={"TORVYN_RUNTIME__WORKERTHREADS": "2"}
-    ),
+    "manifest.setting-unknown": lambda _: resolve(environ={"TORVYN_RUNTIME__WORKERTHREADS": "2"}),
     "manifest.syntax": text("[flow.main\n"),
     "manifest.too-deep": text("x = " + "[" * 10_000),
     "manifest.unknown-key": text(FLOW + 'componnent = "lines"\n'),

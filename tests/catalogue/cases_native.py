@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from torvyn import _native
-from torvyn.machine import native_parts
+from torvyn._io import native_parts
 
 
 def without_parts() -> None:

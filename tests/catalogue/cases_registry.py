@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest import mock
 
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import PROJECT, Descriptor, ImageManifest, digest_of
 from torvyn.artifact.reference import Reference
@@ -20,7 +21,6 @@ from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.http.credentials import find_login
 from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.artifact.signature.policy import Rule, TrustPolicy
-from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import TorvynError
 
 ALLOW = TrustPolicy((Rule("", "allow"),))

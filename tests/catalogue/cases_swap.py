@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torvyn
-from torvyn.contract.roles import Component
+from torvyn._contract.roles import Component
 from torvyn.reactor.swap.candidate import check_memory
 from torvyn.reactor.swap.plan_difference import compare
 from torvyn.reactor.swap.refusals import returned

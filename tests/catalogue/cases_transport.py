@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from torvyn import manifest
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
-from torvyn.link.project_linker import ProjectLinker
 from torvyn.serve import ServerSettings, app
 from torvyn.transport import request_body
 from torvyn.transport.access.admission import Admission
@@ -117,7 +117,7 @@ def _taken(_folder: Path) -> None:
 
 
 def _no_flow(_folder: Path) -> None:
-    served_plans(ProjectLinker(manifest.parse(TOML)))
+    served_plans(ProjectLinker(parse(TOML)))
 
 
 def _package_missing(_folder: Path) -> None:

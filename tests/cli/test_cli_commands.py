@@ -16,9 +16,9 @@ import click
 import pytest
 from transcript import EXAMPLE, Cli
 
+from torvyn._io import local_cluster
+from torvyn._io.process_record import ProcessRecord
 from torvyn.cli.app import COMMANDS
-from torvyn.machine import local_cluster
-from torvyn.machine.processes import ProcessRecord
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -108,7 +108,7 @@ def test_a_bug_in_torvyn_is_reported_without_a_traceback(
     def broken() -> None:
         raise RuntimeError("this cannot be")
 
-    monkeypatch.setattr("torvyn.manifest.schema.json_schema.json_schema", broken)
+    monkeypatch.setattr("torvyn._manifest.json_schema.json_schema", broken)
 
     done = cli("schema")
     assert done.code == 70

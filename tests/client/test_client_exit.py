@@ -9,8 +9,8 @@ import pytest
 
 PROGRAM = """
 import asyncio, atexit, threading
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.sync_reader import SyncReader, wait_for
+from torvyn._io.background_loop import background_loop
+from torvyn._io.background_loop import SyncReader, wait_for
 
 closed = asyncio.Event()
 

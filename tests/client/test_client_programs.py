@@ -15,7 +15,7 @@ from torvyn.engine import Scripted
 FORGETFUL = """
 import sys
 from torvyn.client import Client
-from torvyn.concurrency.background_loop import background_loop
+from torvyn._io.background_loop import background_loop
 
 assert "aiohttp" not in sys.modules
 background_loop().slow_callback_duration = 30  # the load of the machine does not matter

@@ -11,8 +11,8 @@ from asgi_client import Endless, Gated
 from faulty_server import FRAMES, ID, TEXT, FaultyServer, blocks
 from live_server import PATIENCE_S, Served, served, wait_for
 
+from torvyn._io.background_loop import background_loop
 from torvyn.client import AsyncClient, Client
-from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import Scripted, Service
 from torvyn.errors import InvalidInput
 from torvyn.protocol import DeltaFrame, EndFrame, StartFrame

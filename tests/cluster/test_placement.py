@@ -7,9 +7,9 @@ import json
 import pytest
 
 import torvyn
+from torvyn._link.plan import PlacePlan
 from torvyn.cluster import Placement, place
 from torvyn.errors import LinkError
-from torvyn.link.plan import PlacePlan
 
 
 def flow() -> torvyn.Flow:

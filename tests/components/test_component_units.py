@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.contract.units import (
-    DURATION_UNITS,
-    SIZE_UNITS,
-    parse_duration_s,
-    parse_size_bytes,
-)
+from torvyn._contract.units import DURATION_UNITS, SIZE_UNITS, parse_duration_s, parse_size_bytes
 
 
 @pytest.mark.parametrize(

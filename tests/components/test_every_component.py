@@ -7,11 +7,11 @@ import tomllib
 
 import pytest
 
+from torvyn._contract.roles import METHODS, ROLES
 from torvyn.components import Blocklist, Null, Sentence, builtin
 from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS, Scripted
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.spec import KINDS
-from torvyn.contract.roles import METHODS, ROLES
 from torvyn.errors import ContractError
 
 FOLDER = pathlib.Path(builtin.__file__).parent

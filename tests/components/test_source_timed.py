@@ -3,10 +3,10 @@
 import pytest
 
 import torvyn
+from torvyn._contract.signals import Pending
 from torvyn.components import Scripted as Source
 from torvyn.components import Timer
 from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS, Scripted
-from torvyn.contract.signals import Pending
 from torvyn.engine import Scripted as Engine
 from torvyn.errors import ContractError
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import uvloop
 
-from torvyn.concurrency.earliest_timer import EarliestTimer
+from torvyn._io.event_loop import EarliestTimer
 
 
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])

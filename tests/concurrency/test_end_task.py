@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from torvyn.concurrency import end_task as module
-from torvyn.concurrency.end_task import end_task, is_ending
+from torvyn._io import event_loop as module
+from torvyn._io.event_loop import end_task, is_ending
 
 
 class Stubborn:

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.concurrency.line_output import (
+from torvyn._io.line_output import (
     finish,
     line_prefix,
     line_stream,
@@ -193,7 +193,7 @@ def test_a_character_that_the_encoding_lacks_is_escaped() -> None:
 
 PROGRAM = """
 import logging, sys, threading
-from torvyn.concurrency import line_output
+from torvyn._io import line_output
 from torvyn.observe.logs import show_logs
 
 line_output.install()

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.sync_reader import BUFFER, SyncReader
+from torvyn._io.background_loop import BUFFER, SyncReader, background_loop
 
 PENDING = object()
 

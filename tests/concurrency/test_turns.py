@@ -9,8 +9,8 @@ import types
 import pytest
 import uvloop
 
-from torvyn.concurrency.turns import SLICE_S, Share, turns_here
-from torvyn.contract.enums import PriorityClass
+from torvyn._contract.enums import PriorityClass
+from torvyn._io.turns import SLICE_S, Share, turns_here
 
 
 def run(main):

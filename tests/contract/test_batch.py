@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import torvyn
-from torvyn.contract.batch import PureBatch
+from torvyn._contract.element import PureBatch
 
 KINDS = pytest.mark.parametrize("kind", [torvyn.Batch, PureBatch])
 

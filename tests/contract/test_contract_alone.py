@@ -28,9 +28,11 @@ def run_blocked(code):
 
 
 def test_the_contract_imports_without_the_native_module():
-    output = run_blocked("import torvyn.contract as c; print(c.Element('a').text, c.Element)")
+    output = run_blocked(
+        "from torvyn._contract.element import Element; print(Element('a').text, Element)"
+    )
 
-    assert output == "a <class 'torvyn.contract.element.Element'>"
+    assert output == "a <class 'torvyn._contract.element.Element'>"
 
 
 def test_a_component_is_written_and_called_without_the_native_module():

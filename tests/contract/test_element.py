@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
+from torvyn._contract.element import Context, PureElement
 from torvyn._native import Element as NativeElement
-from torvyn.contract.element import Context, PureElement
 from torvyn.errors import InvalidInput
 
 pytestmark = pytest.mark.parametrize("Element", [PureElement, NativeElement])

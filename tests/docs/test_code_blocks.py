@@ -20,7 +20,7 @@ import pytest
 from pages import PAGES, ROOT, Block, Folder, blocks_of, packages_of, page_name, steps_of
 from scale import sample
 
-from torvyn import manifest
+from torvyn._manifest.parse import parse
 from torvyn.cluster.local.lifecycle import bring_down
 from torvyn.errors import ManifestError
 
@@ -101,7 +101,7 @@ class Reader:
 
     def read_toml(self, block: Block) -> None:
         if "[torvyn]" in block.text:
-            manifest.parse(block.text, "Torvyn.toml", environ=_every_variable(block.text))
+            parse(block.text, "Torvyn.toml", environ=_every_variable(block.text))
             return
         tomllib.loads(block.text)
         if block.mark is None and not _is_user_config(block.text):
@@ -149,7 +149,7 @@ def _parse_part(text: str) -> None:
     """A part of a manifest: its keys must be valid, but it may be incomplete."""
     flow = "" if "[flow." in text else "[flow.main]\n"
     try:
-        manifest.parse(HEAD + flow + text, "Torvyn.toml", environ=_every_variable(text))
+        parse(HEAD + flow + text, "Torvyn.toml", environ=_every_variable(text))
     except ManifestError as error:
         raise AssertionError(error.render()) from error
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 
-from torvyn.concurrency.background_loop import background_loop
+from torvyn._io.background_loop import background_loop
 from torvyn.engine import ChoiceStep, Engine, Request, Step
 
 SOON_S = 5.0

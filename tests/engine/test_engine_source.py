@@ -9,10 +9,10 @@ import pytest
 from observed_engines import SOON_S, Endless, wait_until
 
 import torvyn
-from torvyn.concurrency.sync_reader import BUFFER
+from torvyn._io.background_loop import BUFFER
+from torvyn._manifest.parse import parse
 from torvyn.engine import Request, Scripted
 from torvyn.errors import FlowError, LinkError
-from torvyn.manifest.parse import parse
 from torvyn.protocol.frames import ToolCall
 
 MANIFEST = """
@@ -131,7 +131,7 @@ def test_the_prompt_comes_from_a_file(tmp_path, shell):
 
 @pytest.mark.parametrize("config", ["{ txt = 1 }", "{ max_tokens = -1 }", '{ messages = "x" }'])
 def test_a_wrong_option_is_found_when_the_flow_is_linked(config):
-    from torvyn.link.project_linker import ProjectLinker
+    from torvyn._link.project_linker import ProjectLinker
 
     with pytest.raises(LinkError) as caught:
         ProjectLinker(parse(MANIFEST.replace("{config}", config))).plan()
@@ -139,7 +139,7 @@ def test_a_wrong_option_is_found_when_the_flow_is_linked(config):
 
 
 def test_an_engine_that_is_not_there_is_suggested():
-    from torvyn.link.project_linker import ProjectLinker
+    from torvyn._link.project_linker import ProjectLinker
 
     text = MANIFEST.replace("engine:scripted", "engine:scriptd").replace("{config}", '""')
     with pytest.raises(LinkError, match="engine:scriptd") as caught:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn import link
+from torvyn._link.component_library import instantiate
+from torvyn._link.project_linker import ProjectLinker
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
 
@@ -22,8 +23,8 @@ PRINTED = """\
 
 def components() -> list[Any]:
     made = []
-    for node in link.ProjectLinker.open(EXAMPLE, environ={}).plan().nodes:
-        component = link.instantiate(node.component)
+    for node in ProjectLinker.open(EXAMPLE, environ={}).plan().nodes:
+        component = instantiate(node.component)
         component.init(node.config)
         made.append(component)
     return made

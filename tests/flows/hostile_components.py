@@ -2,7 +2,7 @@
 
 import asyncio
 
-from torvyn.contract.roles import METHODS, ROLES
+from torvyn._contract.roles import METHODS, ROLES
 
 CULPRIT = "culprit"
 MODES = ("inline", "thread", "async")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from torvyn._io.broker_login import Secrets
 from torvyn.errors import FlowError
 from torvyn.jetstream.addresses import BrokerAddresses
-from torvyn.machine.broker_login import Secrets
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn import link
+from torvyn._link.flow_linker import link_flow
+from torvyn._link.plan import Plan
+from torvyn._manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
+from torvyn._manifest.settings import resolve
 from torvyn.errors import Diagnostic, LinkError
-from torvyn.link.plan import Plan
-from torvyn.manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
-from torvyn.manifest.settings import resolve
 
 SETTINGS = resolve(environ={})
 
@@ -46,7 +46,7 @@ def edge(text: str) -> EdgeRecord:
 
 
 def plan(nodes: dict[str, Any], edges: list[str], **options: Any) -> Plan:
-    return link.link_flow(flow_record(nodes, edges, **options), settings=SETTINGS)
+    return link_flow(flow_record(nodes, edges, **options), settings=SETTINGS)
 
 
 def wrong(nodes: dict[str, Any], edges: list[str], **options: Any) -> tuple[Diagnostic, ...]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KEY_BYTES, KeyedComponents
-from torvyn.link.project_linker import ProjectLinker
 
 MIB = 1024 * 1024
 DEFAULT_KEYS, DEFAULT_BYTES = 10_000, 64 * MIB

@@ -9,9 +9,9 @@ from typing import Any, Optional, TypedDict
 import pytest
 
 import torvyn
-from torvyn import link
-from torvyn.contract.config_kind import config_kind_of, init_argument
-from torvyn.contract.enums import ConfigKind
+from torvyn._contract.config import config_kind_of, init_argument
+from torvyn._contract.enums import ConfigKind
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.errors import ContractError, LinkError
 from torvyn.sandbox.build.class_source import read_class
 from torvyn.sandbox.build.project import GuestProject
@@ -229,7 +229,7 @@ def test_the_error_has_the_line_of_the_config(config: str, takes: str, tmp_path:
     text = EXAMPLE.read_text().replace('config = "blocked_word"', f"config = {config}")
     manifest.write_text(text.replace('"components/', f'"{EXAMPLE.parent}/components/'))
 
-    (found,) = link.ProjectLinker.open(manifest, environ={}).check()
+    (found,) = ProjectLinker.open(manifest, environ={}).check()
 
     assert found.location is not None
     assert text.splitlines()[found.location.line - 1] == f"config = {config}"  # type: ignore[operator]

@@ -9,9 +9,10 @@ import pytest
 from flow_records import SETTINGS, Drop, Keep, codes, edge, flow_record, numbers, plan, wrong
 
 import torvyn
-from torvyn import link
+from torvyn._link.component_library import instantiate
+from torvyn._link.flow_linker import link_flow
+from torvyn._manifest.records import NodeRecord
 from torvyn.errors import LinkError
-from torvyn.manifest.records import NodeRecord
 
 
 class Ways(torvyn.Router):
@@ -40,7 +41,7 @@ def test_a_live_component_is_named_by_its_class_and_kept() -> None:
     assert node.component.kind == "object"
     assert node.component.name == "Drop"
     assert node.unit == "things"
-    assert link.instantiate(node.component) is sink
+    assert instantiate(node.component) is sink
 
 
 def test_a_cycle_is_told_by_its_nodes() -> None:
@@ -79,7 +80,7 @@ def test_a_flow_without_nodes_is_an_error() -> None:
 
 def test_an_open_start_and_end_are_allowed_when_they_are_asked_for() -> None:
     nodes = {"a": Keep(), "b": Keep()}
-    made = link.link_flow(
+    made = link_flow(
         flow_record(nodes, ["a > b"]), settings=SETTINGS, open_start=True, open_end=True
     )
 
@@ -162,7 +163,7 @@ def test_an_edge_overrides_the_flow_and_the_flow_the_default() -> None:
     flow = flow_record({"a": numbers(), "b": Keep(), "c": Drop()}, [], queue_depth=8)
     flow.edges.append(replace(edge("a > b"), queue_depth=4))
     flow.edges.append(replace(edge("b > c"), backpressure="block-producer"))
-    first, second = link.link_flow(flow, settings=SETTINGS).edges
+    first, second = link_flow(flow, settings=SETTINGS).edges
 
     assert (first.depth, second.depth) == (4, 8)
     assert (second.bytes, second.backpressure, second.low_watermark) == (1024 * 1024, "block", 0.5)
@@ -184,7 +185,7 @@ def test_wrong_values_of_an_edge_are_told(name: str, value: Any) -> None:
     flow = flow_record({"a": numbers(), "b": Drop()}, [])
     flow.edges.append(replace(edge("a > b"), **{name: value}))
     with pytest.raises(LinkError) as caught:
-        link.link_flow(flow, settings=SETTINGS)
+        link_flow(flow, settings=SETTINGS)
 
     assert caught.value.code == "link.bad-value"
     assert str(caught.value.location) == f"flow.main.edges[0].{name}"

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from torvyn import link
-from torvyn.contract.roles import Component
+from torvyn._contract.roles import Component
+from torvyn._link.component_library import Library, instantiate
+from torvyn._manifest.problems import Problems
+from torvyn._manifest.records import ComponentRecord
 from torvyn.errors import LinkError
-from torvyn.link.component_loader import Library
-from torvyn.manifest.problems import Problems
-from torvyn.manifest.records import ComponentRecord
 
 PART = """
 import torvyn
@@ -48,7 +47,7 @@ def load(root: Path, name: str, entry: str | None = None) -> Component:
     found = Library({name: record}, root).find(name, None, problems)
     if found is None:
         raise LinkError.of(problems.diagnostics()) from problems.cause
-    return link.instantiate(found.ref)
+    return instantiate(found.ref)
 
 
 def two_components(root: Path) -> tuple[Component, Component]:

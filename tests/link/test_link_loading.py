@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._link.component_library import Library, load_class
+from torvyn._link.plan import ComponentRef
+from torvyn._manifest.problems import Problems
+from torvyn._manifest.records import ComponentRecord
 from torvyn.components import BUILTINS, SINKS
-from torvyn.link.component_loader import Library, load_class
-from torvyn.link.plan import ComponentRef
-from torvyn.manifest.problems import Problems
-from torvyn.manifest.records import ComponentRecord
 
 FILTER = "import torvyn\nclass Part(torvyn.Filter):\n    def evaluate(self, e): return True\n"
 

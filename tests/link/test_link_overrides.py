@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._link.overrides import Overrides
+from torvyn._link.plan import Plan
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
 from torvyn.errors import LinkError
-from torvyn.link.overrides import Overrides
-from torvyn.link.plan import Plan
-from torvyn.link.project_linker import ProjectLinker
-from torvyn.manifest.parse import parse
 
 MANIFEST = """
 [torvyn]

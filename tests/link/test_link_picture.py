@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torvyn
-from torvyn.link.picture import render_dot, render_mermaid, render_svg
-from torvyn.link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan, RuntimePlan
+from torvyn._link.picture import render_dot, render_mermaid, render_svg
+from torvyn._link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan, RuntimePlan
 
 ROLES = ("source", "processor", "filter", "router", "aggregator", "sink")
 HOSTILE = 'a"b<c>&d`e#f\\g\x1b[31m\u202eh\ud800i\x00'

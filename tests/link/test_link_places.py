@@ -8,11 +8,10 @@ import pytest
 from flow_records import Drop, Keep, edge, flow_record, numbers
 
 import torvyn
-from torvyn import link
+from torvyn._link.flow_linker import link_flow
+from torvyn._link.plan import PlacePlan, Plan, segments_of
+from torvyn._manifest.records import NodeRecord
 from torvyn.errors import LinkError
-from torvyn.link.plan import PlacePlan, Plan
-from torvyn.link.segments import segments_of
-from torvyn.manifest.records import NodeRecord
 
 TWO = {"replicas": 2}
 
@@ -47,7 +46,7 @@ def plan(nodes: dict[str, Any], *edges: str) -> Plan:
     for text in edges:
         record.edges.append(edge(text.replace(">>", ">")))
         record.edges[-1].carrier = "nats" if ">>" in text else None
-    return link.link_flow(record)
+    return link_flow(record)
 
 
 def reason(nodes: dict[str, Any], *edges: str) -> str:

@@ -8,10 +8,10 @@ import pytest
 from flow_records import SETTINGS, Drop, Keep, codes, flow_record, numbers, plan
 
 import torvyn
-from torvyn import link
+from torvyn._link.flow_linker import link_flow
+from torvyn._link.plan import ErrorPolicy, Plan
+from torvyn._manifest.records import NodeRecord
 from torvyn.errors import LinkError
-from torvyn.link.plan import ErrorPolicy, Plan
-from torvyn.manifest.records import NodeRecord
 
 
 def test_a_policy_is_read_with_its_defaults() -> None:
@@ -87,7 +87,7 @@ def test_a_flow_that_is_iterated_may_keep_its_letters() -> None:
         nodes: dict[str, Any] = {"a": numbers(), "b": NodeRecord("b", Keep(), on_error=policy)}
         if to == "letters":
             nodes["letters"] = Drop()
-        made = link.link_flow(flow_record(nodes, ["a > b"]), settings=SETTINGS, open_end=True)
+        made = link_flow(flow_record(nodes, ["a > b"]), settings=SETTINGS, open_end=True)
 
         assert [edge.port for edge in made.edges] == ["output", "error"]
         assert (made.head, made.tail) == (None, "b")

@@ -5,9 +5,9 @@ import os
 import pytest
 
 import torvyn
+from torvyn._manifest import settings as module
+from torvyn._manifest.settings import process_settings
 from torvyn.errors import ManifestError
-from torvyn.manifest import process_settings as module
-from torvyn.manifest.process_settings import process_settings
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from torvyn import link, manifest
+from torvyn._link.flow_linker import link_flow
+from torvyn._link.overrides import Overrides
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
+from torvyn._manifest.records import FlowRecord, NodeRecord
 from torvyn.errors import LinkError, ManifestError
-from torvyn.link.overrides import Overrides
-from torvyn.link.project_linker import ProjectLinker
-from torvyn.manifest.records import FlowRecord, NodeRecord
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -143,13 +144,13 @@ def test_a_wrong_option_of_a_built_in_is_found_without_starting_it(tmp_path: Pat
 
 
 def test_a_table_is_handed_over_as_json() -> None:
-    plan = ProjectLinker(manifest.parse(HEAD + FLOW)).plan()
+    plan = ProjectLinker(parse(HEAD + FLOW)).plan()
 
     assert json.loads(plan.node("a").config) == {"path": "in.txt"}
 
 
 def test_overrides_change_a_config_by_key_and_as_a_whole() -> None:
-    parsed = manifest.parse(HEAD + FLOW)
+    parsed = parse(HEAD + FLOW)
     by_key = ProjectLinker(
         parsed, Overrides(config={"a.path": "other.txt", "a.max_line": "9"})
     ).plan()
@@ -160,9 +161,7 @@ def test_overrides_change_a_config_by_key_and_as_a_whole() -> None:
 
 
 def test_an_override_of_no_node_is_told_the_nearest() -> None:
-    parsed = manifest.parse(
-        HEAD + FLOW.replace("nodes.a]", "nodes.reader]").replace('"a"', '"reader"')
-    )
+    parsed = parse(HEAD + FLOW.replace("nodes.a]", "nodes.reader]").replace('"a"', '"reader"'))
     with pytest.raises(LinkError) as caught:
         ProjectLinker(parsed, Overrides(config={"raeder.path": "x"})).plan()
 
@@ -174,7 +173,7 @@ def test_an_override_of_no_node_is_told_the_nearest() -> None:
 
 def test_secrets_reach_the_plan_and_are_never_printed() -> None:
     text = HEAD + FLOW.replace("in.txt", "${SECRET}")
-    plan = ProjectLinker(manifest.parse(text, environ={"SECRET": "hunter2"})).plan()
+    plan = ProjectLinker(parse(text, environ={"SECRET": "hunter2"})).plan()
 
     assert plan.secrets == {"hunter2"}
     assert json.loads(plan.node("a").config) == {"path": "hunter2"}
@@ -185,7 +184,7 @@ def test_secrets_reach_the_plan_and_are_never_printed() -> None:
 def test_a_secret_is_redacted_in_json_and_before_it_is_cut() -> None:
     secret = 'pass"word\\' + "x" * 60
     text = HEAD + FLOW.replace("in.txt", "${SECRET}")
-    plan = ProjectLinker(manifest.parse(text, environ={"SECRET": secret})).plan()
+    plan = ProjectLinker(parse(text, environ={"SECRET": secret})).plan()
 
     for shown in (plan.render(), json.dumps(plan.to_dict()), repr(plan)):
         assert "word" not in shown
@@ -194,7 +193,7 @@ def test_a_secret_is_redacted_in_json_and_before_it_is_cut() -> None:
 
 def test_a_secret_outside_a_config_is_redacted_too() -> None:
     text = HEAD + FLOW + '[flow.main]\ndescription = "for ${WHO}"\n'
-    plan = ProjectLinker(manifest.parse(text, environ={"WHO": "alice"})).plan()
+    plan = ProjectLinker(parse(text, environ={"WHO": "alice"})).plan()
 
     assert plan.to_dict()["description"] == "for [redacted]"
     assert "alice" not in plan.render()
@@ -203,13 +202,13 @@ def test_a_secret_outside_a_config_is_redacted_too() -> None:
 def test_a_plan_with_live_objects_becomes_plain_data() -> None:
     lines = open(EXAMPLE, encoding="utf-8")  # noqa: SIM115 (an object that cannot be copied)
     nodes = {"a": NodeRecord("a", torvyn.source(lines))}
-    plan = link.link_flow(FlowRecord("main", nodes=nodes), open_end=True)
+    plan = link_flow(FlowRecord("main", nodes=nodes), open_end=True)
     lines.close()
 
     assert json.loads(json.dumps(plan.to_dict()))["nodes"][0]["component"] == {
         "kind": "object",
         "name": "IterableSource",
-        "target": "torvyn.contract.functions:IterableSource",
+        "target": "torvyn._contract.functions:IterableSource",
     }
 
 
@@ -252,7 +251,7 @@ def test_a_plan_pickles() -> None:
 
 
 def test_without_a_name_the_only_flow_is_meant() -> None:
-    parsed = manifest.parse(HEAD + FLOW + FLOW.replace("main", "other"))
+    parsed = parse(HEAD + FLOW + FLOW.replace("main", "other"))
 
     assert ProjectLinker(parsed).plan("other").name == "other"
     with pytest.raises(LinkError) as caught:
@@ -279,7 +278,7 @@ def test_priorities_that_change_nothing_are_warned_about(priorities: tuple[str, 
         text += f"[flow.f{number}.nodes.b]\ncomponent = 'null'\n"
         text += f"[[flow.f{number}.edges]]\nfrom = 'a'\nto = 'b'\n"
 
-    found = ProjectLinker(manifest.parse(text)).check()
+    found = ProjectLinker(parse(text)).check()
 
     # Priorities are shares: among equal flows, and for a flow that is alone, they change nothing.
     is_unused = len({each or "normal" for each in priorities}) == 1 and priorities[0] not in NORMAL

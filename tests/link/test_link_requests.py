@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from torvyn import link, manifest
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
 from torvyn.errors import LinkError
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -30,7 +31,7 @@ def linked(*chains, **changed):
         nodes = chain.split()
         for source, target in itertools.pairwise(nodes):
             text += f'[[flow.main.edges]]\nfrom = "{source}"\nto = "{target}"\n'
-    return link.ProjectLinker(manifest.parse(text)).plan()
+    return ProjectLinker(parse(text)).plan()
 
 
 def role(plan, name):

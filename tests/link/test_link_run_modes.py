@@ -9,7 +9,7 @@ import pytest
 from flow_records import Drop, Keep, codes, numbers, plan
 
 import torvyn
-from torvyn.manifest.records import NodeRecord
+from torvyn._manifest.records import NodeRecord
 
 
 class KeepAsync(torvyn.Filter):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
 from torvyn.errors import LinkError
-from torvyn.link.project_linker import ProjectLinker
-from torvyn.manifest.parse import parse
 from torvyn.transport.services import served_plans
 
 HEAD = """

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 import torvyn
-from torvyn.contract.roles import METHODS, ROLES
+from torvyn._contract.roles import METHODS, ROLES
 from torvyn.errors import LinkError
 
 ARGUMENTS = {

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from torvyn import TorvynError, link
+from torvyn import TorvynError
+from torvyn._link.project_linker import ProjectLinker
 
 GUEST = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
 
@@ -66,7 +67,7 @@ def torvyn(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_plan_carries_its_warnings(manifest: Path) -> None:
-    warnings = link.ProjectLinker.open(manifest).plan().warnings
+    warnings = ProjectLinker.open(manifest).plan().warnings
 
     assert [warning.code for warning in warnings] == CODES
     assert {warning.severity for warning in warnings} == {"warning"}
@@ -97,7 +98,7 @@ def test_a_component_that_says_nothing_is_not_compared(manifest: Path) -> None:
     text = manifest.read_text()
     manifest.write_text("\n".join(x for x in text.splitlines() if "?random" not in x))
 
-    assert link.ProjectLinker.open(manifest).plan().warnings == ()
+    assert ProjectLinker.open(manifest).plan().warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_a_grant_that_is_none_says_which_there_are(manifest: Path, grant: str, h
     manifest.write_text(manifest.read_text().replace("stdio:stdout", grant))
 
     with pytest.raises(TorvynError) as raised:
-        link.ProjectLinker.open(manifest).plan()
+        ProjectLinker.open(manifest).plan()
 
     assert raised.value.diagnostics[0].code == "link.capability-bad"
     assert str(raised.value.diagnostics[0].hint).startswith(hint)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from machine_tree import SPLIT, UNIFIED, write_tree
 
-from torvyn.machine.cgroups import Limits, read_limits
+from torvyn._io.resources import Limits, read_limits
 
 MiB = 1024 * 1024
 NO_LIMIT = "9223372036854771712\n"

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import signal, sys
-from torvyn.machine.fault_signals import kept_fault_handlers
+from torvyn._io.process import kept_fault_handlers
 
 def is_caught(number):
     with open("/proc/self/status") as status:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.machine import local_cluster
-from torvyn.machine.local_cluster import (
+from torvyn._io import local_cluster
+from torvyn._io.local_cluster import (
     Broker,
     LocalCluster,
     RayHead,
@@ -17,7 +17,7 @@ from torvyn.machine.local_cluster import (
     read_state,
     write_state,
 )
-from torvyn.machine.processes import ProcessRecord
+from torvyn._io.process_record import ProcessRecord
 
 
 @pytest.fixture

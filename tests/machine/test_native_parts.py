@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torvyn import _native
-from torvyn.machine.native_parts import PARTS
+from torvyn._io.native_parts import PARTS
 
 ROOT = Path(__file__).parents[2]
 PARTS_RS = ROOT / "crates/torvyn-python/src/parts.rs"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from torvyn.machine.processes import ProcessRecord
+from torvyn._io.process_record import ProcessRecord
 
 READY = "print(flush=True)\n"
 SLEEP = "import time, signal, subprocess, sys\n" + READY + "time.sleep(60)"

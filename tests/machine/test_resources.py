@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from machine_tree import UNIFIED, write_tree
 
-from torvyn.machine.cgroups import Limits
-from torvyn.machine.resources import Resources, allowed_cpus, read_resources, resident_bytes
+from torvyn._io.resources import Limits, Resources, allowed_cpus, read_resources, resident_bytes
 
 MiB = 1024 * 1024
 V1 = Path("/sys/fs/cgroup")
@@ -70,7 +69,7 @@ def test_the_limits_of_a_real_group_are_read(groups: dict[str, Path]) -> None:
     program = (
         "import os, sys\n"
         "for file in sys.argv[1:]: open(file, 'w').write(str(os.getpid()))\n"
-        "from torvyn.machine.resources import read_resources\n"
+        "from torvyn._io.resources import read_resources\n"
         "found = read_resources()\n"
         "print(found.memory_bytes, found.limits.cpus, found.cpus, found.limits.version)\n"
     )

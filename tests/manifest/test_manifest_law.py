@@ -5,17 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn import manifest
-from torvyn.manifest.render import render
-from torvyn.manifest.schema import tables
-from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
+from torvyn._contract.units import parse_duration_s, parse_size_bytes, render_duration, render_size
+from torvyn._manifest import records as tables
+from torvyn._manifest.parse import parse
+from torvyn._manifest.records import Manifest, NodeRecord, PortRef
+from torvyn._manifest.render import render
 
 CHARACTERS = st.characters(exclude_categories=("Cs",))
 TEXT = st.text(CHARACTERS, max_size=12)
 FILLED = st.text(CHARACTERS, min_size=1, max_size=12)
 NAME = st.from_regex(r"\A\w[\w-]{0,8}\Z")
 VERSION = st.from_regex(r"\A[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\Z")
-NANOSECONDS = st.integers(1, 2**30 * 10**9).map(lambda n: parse_duration(f"{n / 10**9:.9f}s"))
+NANOSECONDS = st.integers(1, 2**30 * 10**9).map(lambda n: parse_duration_s(f"{n / 10**9:.9f}s"))
 JSON = st.recursive(
     TEXT
     | st.booleans()
@@ -40,7 +41,7 @@ def values(key: tables.Key) -> st.SearchStrategy[object]:
         "duration": NANOSECONDS,
         "strings": st.lists(TEXT, max_size=3).map(tuple),
         "config": TEXT | st.dictionaries(TEXT, JSON, max_size=3),
-        "end": st.builds(manifest.PortRef, node=FILLED, port=st.none() | TEXT),
+        "end": st.builds(PortRef, node=FILLED, port=st.none() | TEXT),
         "amounts": st.dictionaries(TEXT, st.floats(1e-9, 1e9), max_size=2),
         "place": st.deferred(lambda: records(tables.PLACE).map(without_none)),
         "error": st.deferred(lambda: records(tables.ON_ERROR).map(without_none)),
@@ -63,7 +64,7 @@ def named(strategy: st.SearchStrategy[object], name: str = "name") -> st.SearchS
     return st.lists(strategy, max_size=2, unique_by=lambda record: getattr(record, name))
 
 
-def by_name(found: list[manifest.NodeRecord]) -> dict[str, manifest.NodeRecord]:
+def by_name(found: list[NodeRecord]) -> dict[str, NodeRecord]:
     return {record.name: record for record in found}
 
 
@@ -74,7 +75,7 @@ FLOWS = records(
     edges=st.lists(records(tables.EDGE), max_size=2),
 )
 MANIFESTS = st.builds(
-    manifest.Manifest,
+    Manifest,
     project=records(tables.PROJECT),
     components=named(records(tables.COMPONENT)).map(tuple),
     flows=st.lists(FLOWS, min_size=1, max_size=2, unique_by=lambda flow: flow.name).map(by_name),
@@ -87,18 +88,18 @@ MANIFESTS = st.builds(
 
 
 @given(MANIFESTS)
-def test_a_rendered_manifest_parses_to_itself(made: manifest.Manifest) -> None:
-    assert manifest.parse(render(made), environ={}) == made
+def test_a_rendered_manifest_parses_to_itself(made: Manifest) -> None:
+    assert parse(render(made), environ={}) == made
 
 
 @given(st.integers(0, 2**50))
 def test_a_rendered_size_parses_to_itself(size: int) -> None:
-    assert parse_size(render_size(size)) == size
+    assert parse_size_bytes(render_size(size)) == size
 
 
 @given(NANOSECONDS)
 def test_a_rendered_duration_parses_to_itself(seconds: float) -> None:
-    assert parse_duration(render_duration(seconds)) == seconds
+    assert parse_duration_s(render_duration(seconds)) == seconds
 
 
 def test_rendered_units_read_well() -> None:

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from torvyn import manifest
+from torvyn._manifest.parse import parse
 from torvyn.errors import ManifestError
 
 WRONG = """\
@@ -81,13 +81,13 @@ hint: write `"node"` or `"node:port"`"""
 
 def complaint(text: str, **environ: str) -> str:
     with pytest.raises(ManifestError) as caught:
-        manifest.parse(text, "Torvyn.toml", environ=environ)
+        parse(text, "Torvyn.toml", environ=environ)
     return caught.value.render()
 
 
 def test_all_problems_of_a_file_are_told_in_one_run() -> None:
     with pytest.raises(ManifestError) as caught:
-        manifest.parse(WRONG, "flows/Torvyn.toml", environ={})
+        parse(WRONG, "flows/Torvyn.toml", environ={})
 
     assert caught.value.render() == EXPECTED
     assert caught.value.exit_code == 2

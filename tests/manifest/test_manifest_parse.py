@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn import manifest
+from torvyn._manifest.parse import parse as parse_text
+from torvyn._manifest.parse import parse_leniently, read
+from torvyn._manifest.problems import Problems
+from torvyn._manifest.records import Manifest, NodeRecord
 from torvyn.errors import ManifestError
-from torvyn.manifest.problems import Problems
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
 
 
-def parse(body: str, **environ: str) -> manifest.Manifest:
-    return manifest.parse(HEAD + body, environ=environ)
+def parse(body: str, **environ: str) -> Manifest:
+    return parse_text(HEAD + body, environ=environ)
 
 
 def codes(body: str, **environ: str) -> list[str]:
@@ -26,7 +28,7 @@ def codes(body: str, **environ: str) -> list[str]:
     return [diagnostic.code for diagnostic in caught.value.diagnostics]
 
 
-def node(body: str, **environ: str) -> manifest.NodeRecord:
+def node(body: str, **environ: str) -> NodeRecord:
     return (
         parse(f'[flow.main.nodes.a]\ncomponent = "c"\n{body}', **environ).flows["main"].nodes["a"]
     )
@@ -34,7 +36,7 @@ def node(body: str, **environ: str) -> manifest.NodeRecord:
 
 @pytest.mark.promise("tokens.manifest")
 def test_the_token_streaming_manifest_is_valid() -> None:
-    flow = manifest.read(EXAMPLE).flows["main"]
+    flow = read(EXAMPLE).flows["main"]
 
     assert list(flow.nodes) == ["source", "filter", "aggregator", "sink"]
     assert flow.nodes["filter"].config == "blocked_word"
@@ -69,7 +71,7 @@ def test_the_end_of_an_edge_has_three_forms(written: str) -> None:
 def test_a_contract_version_that_is_missing_or_unknown_is_an_error(line: str, code: str) -> None:
     text = HEAD.replace('contract_version = "0.1.0"\n', line)
     with pytest.raises(ManifestError) as caught:
-        manifest.parse(text + '[flow.main.nodes.a]\ncomponent = "c"\n', environ={})
+        parse_text(text + '[flow.main.nodes.a]\ncomponent = "c"\n', environ={})
 
     assert [found.code for found in caught.value.diagnostics] == [f"manifest.{code}"]
     assert caught.value.hint
@@ -183,7 +185,7 @@ def test_a_config_has_only_what_json_has(number: str) -> None:
 )
 def test_deep_nesting_is_an_error_and_never_a_crash(text: str) -> None:
     with pytest.raises(ManifestError) as caught:
-        manifest.parse(text)
+        parse_text(text)
 
     assert caught.value.code == "manifest.too-deep"
 
@@ -203,7 +205,7 @@ def test_a_place_far_down_a_long_line_is_found_by_counting_on() -> None:
 
 def test_half_a_surrogate_pair_is_an_error() -> None:
     with pytest.raises(ManifestError) as caught:
-        manifest.parse('[torvyn]\nname = "\ud800"\n')
+        parse_text('[torvyn]\nname = "\ud800"\n')
 
     assert str(caught.value.location) == "Torvyn.toml:2:9"
 
@@ -211,6 +213,6 @@ def test_half_a_surrogate_pair_is_an_error() -> None:
 @given(st.text(alphabet="ab.=[]{}\"'#\n, 1-:${}\\é\t\r", max_size=40))
 def test_any_text_is_a_manifest_or_a_complaint_with_a_place(text: str) -> None:
     problems = Problems()
-    manifest.parse_leniently(text, problems, environ={})
+    parse_leniently(text, problems, environ={})
 
     assert all(str(found.location).startswith("Torvyn.toml:") for found in problems.diagnostics())

@@ -10,15 +10,17 @@ from typing import is_typeddict
 import jsonschema
 import pytest
 
-from torvyn import manifest
-from torvyn.contract.options import PolicyOptions
+from torvyn._contract.options import PolicyOptions
+from torvyn._manifest import records
+from torvyn._manifest.json_schema import json_schema
+from torvyn._manifest.parse import parse
+from torvyn._manifest.records import PortRef
+from torvyn._manifest.schema import Record
 from torvyn.errors import ManifestError
-from torvyn.manifest.records import PortRef, Record
-from torvyn.manifest.schema import tables
-from torvyn.manifest.schema.json_schema import json_schema
-from torvyn.manifest.schema.reference import reference
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference" / "manifest.md"
+EXAMPLE = ROOT / "examples" / "token-streaming" / "Torvyn.toml"
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 
 RIGHT = [
@@ -63,7 +65,7 @@ def test_the_schema_takes_the_example() -> None:
 @pytest.mark.parametrize("body", RIGHT)
 def test_parser_and_schema_both_take_what_is_right(body: str) -> None:
     validate(HEAD + body)
-    manifest.parse(HEAD + body, environ={"D": "1s"})
+    parse(HEAD + body, environ={"D": "1s"})
 
 
 @pytest.mark.parametrize("body", WRONG)
@@ -71,7 +73,7 @@ def test_parser_and_schema_both_refuse_what_is_wrong(body: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
         validate(HEAD + body)
     with pytest.raises(ManifestError):
-        manifest.parse(HEAD + body)
+        parse(HEAD + body)
 
 
 def attributes(record: type) -> set[str]:
@@ -84,8 +86,8 @@ def attributes(record: type) -> set[str]:
     return {field.name for field in fields(record)} - {field.name for field in fields(Record)}
 
 
-@pytest.mark.parametrize("table", tables.ALL, ids=lambda table: table.header)
-def test_a_record_has_a_field_for_every_key_of_its_table(table: tables.Table) -> None:
+@pytest.mark.parametrize("table", records.ALL, ids=lambda table: table.header)
+def test_a_record_has_a_field_for_every_key_of_its_table(table: records.Table) -> None:
     own = attributes(table.record)
     keys = {key.attribute for key in table.keys}
 
@@ -93,16 +95,16 @@ def test_a_record_has_a_field_for_every_key_of_its_table(table: tables.Table) ->
 
 
 def test_the_reference_has_a_row_for_every_key() -> None:
-    page = reference()
+    page = REFERENCE.read_text()
 
-    for table in tables.ALL:
+    for table in records.ALL:
         assert f"## `{table.header}`" in page
         for key in table.keys:
             assert f"| `{key.name}` |" in page
 
 
 def test_the_reference_shows_defaults_as_they_are_written() -> None:
-    page = reference()
+    page = REFERENCE.read_text()
 
     assert "| `turn_time` | duration | `100us` | Time per turn. |" in page
     assert "| `queue_bytes` | size | `1MiB` |" in page

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torvyn import manifest
+from torvyn._manifest.parse import parse
+from torvyn._manifest.settings import resolve
 from torvyn.errors import ManifestError
 from torvyn.observe.otlp.exporter import MIN_SPOOL_BYTES
 
@@ -27,15 +28,15 @@ def user_config(folder: Path, text: str) -> dict[str, str]:
 
 def test_flags_win_over_environment_over_manifest_over_user_over_default(tmp_path: Path) -> None:
     environ = user_config(tmp_path, "[runtime]\nworker_threads = 1\n")
-    plain = manifest.parse(HEAD, environ=environ)
-    said = manifest.parse(HEAD + "[runtime]\nworker_threads = 2\n", environ=environ)
+    plain = parse(HEAD, environ=environ)
+    said = parse(HEAD + "[runtime]\nworker_threads = 2\n", environ=environ)
     louder = {**environ, VARIABLE: "3"}
     found = [
-        manifest.resolve(plain, environ={"TORVYN_NOTE": "n"}),
-        manifest.resolve(plain, environ=environ),
-        manifest.resolve(said, environ=environ),
-        manifest.resolve(said, environ=louder),
-        manifest.resolve(said, environ=louder, flags={NAME: "4"}),
+        resolve(plain, environ={"TORVYN_NOTE": "n"}),
+        resolve(plain, environ=environ),
+        resolve(said, environ=environ),
+        resolve(said, environ=louder),
+        resolve(said, environ=louder, flags={NAME: "4"}),
     ]
 
     assert [settings[NAME] for settings in found] == [0, 1, 2, 3, 4]
@@ -50,8 +51,8 @@ def test_flags_win_over_environment_over_manifest_over_user_over_default(tmp_pat
 
 def test_a_setting_knows_where_it_was_written(tmp_path: Path) -> None:
     environ = user_config(tmp_path, '[observability]\nlevel = "off"\n')
-    said = manifest.parse(HEAD + '[runtime]\nturn_time = "2ms"\n', environ=environ)
-    settings = manifest.resolve(said, environ={**environ, VARIABLE: "3"})
+    said = parse(HEAD + '[runtime]\nturn_time = "2ms"\n', environ=environ)
+    settings = resolve(said, environ={**environ, VARIABLE: "3"})
 
     assert str(settings.values["runtime.turn_time"].location) == (
         "Torvyn.toml:8:13, runtime.turn_time"
@@ -65,19 +66,19 @@ def test_a_setting_knows_where_it_was_written(tmp_path: Path) -> None:
 
 def test_a_share_may_stand_in_the_environment() -> None:
     variable = "TORVYN_OBSERVABILITY__SAMPLE_RATE"
-    settings = manifest.resolve(environ={variable: "0.25"})
+    settings = resolve(environ={variable: "0.25"})
 
     assert settings["observability.sample_rate"] == 0.25
     for wrong in ("2", "-1", "much", "1e3"):
         with pytest.raises(ManifestError):
-            manifest.resolve(environ={variable: wrong})
+            resolve(environ={variable: wrong})
 
 
 def test_all_wrong_settings_are_told_in_one_run(tmp_path: Path) -> None:
     environ = user_config(tmp_path, '[runtim]\nx = 1\n[runtime]\nturn_time = "soon"\n')
     environ |= {VARIABLE: "many", "TORVYN_RUNTIME__TURN_TIM": "1s"}
     with pytest.raises(ManifestError) as caught:
-        manifest.resolve(environ=environ, flags={"runtime.cal_timeout": "1s"})
+        resolve(environ=environ, flags={"runtime.cal_timeout": "1s"})
     found = {diagnostic.code: diagnostic for diagnostic in caught.value.diagnostics}
     hints = {diagnostic.hint for diagnostic in caught.value.diagnostics}
 
@@ -96,25 +97,25 @@ def test_all_wrong_settings_are_told_in_one_run(tmp_path: Path) -> None:
 def test_a_spool_without_room_is_an_error_with_its_line(size: str) -> None:
     text, environ = f'[observability]\nmax_spool = "{size}"\n', {"TORVYN_NOTE": "n"}
     with pytest.raises(ManifestError, match="it must be at least 2MiB") as caught:
-        manifest.parse(HEAD + text, environ=environ)
+        parse(HEAD + text, environ=environ)
     assert "Torvyn.toml:8:13" in caught.value.render()
     with pytest.raises(ManifestError, match="at least 2MiB"):
-        manifest.resolve(environ={"TORVYN_OBSERVABILITY__MAX_SPOOL": size})
+        resolve(environ={"TORVYN_OBSERVABILITY__MAX_SPOOL": size})
 
 
 def test_the_smallest_spool_has_room() -> None:
-    settings = manifest.resolve(environ={"TORVYN_OBSERVABILITY__MAX_SPOOL": "2MiB"})
+    settings = resolve(environ={"TORVYN_OBSERVABILITY__MAX_SPOOL": "2MiB"})
 
     assert settings["observability.max_spool"] == MIN_SPOOL_BYTES
 
 
 def test_a_variable_that_the_manifest_asks_for_is_no_wrong_setting() -> None:
     environ = {"TORVYN_NOTE": "n"}
-    asked = manifest.parse(HEAD, environ=environ)
+    asked = parse(HEAD, environ=environ)
 
-    assert manifest.resolve(asked, environ=environ)[NAME] == 0
+    assert resolve(asked, environ=environ)[NAME] == 0
     with pytest.raises(ManifestError, match="unknown setting `TORVYN_NOTE`"):
-        manifest.resolve(environ=environ)
+        resolve(environ=environ)
 
 
 def test_the_home_folder_holds_the_user_config_without_xdg(tmp_path: Path) -> None:
@@ -122,12 +123,12 @@ def test_the_home_folder_holds_the_user_config_without_xdg(tmp_path: Path) -> No
     file.parent.mkdir(parents=True)
     file.write_text("[runtime]\nturn_elements = 7\n")
 
-    assert manifest.resolve(environ={"HOME": str(tmp_path)})["runtime.turn_elements"] == 7
+    assert resolve(environ={"HOME": str(tmp_path)})["runtime.turn_elements"] == 7
 
 
 def test_a_list_is_written_with_commas_where_there_is_no_toml() -> None:
     environ = {"TORVYN_SERVE__HOSTS": "a.example, b.example"}
-    settings = manifest.resolve(environ=environ)
+    settings = resolve(environ=environ)
 
     assert settings["serve.hosts"] == ("a.example", "b.example")
     assert settings.values["serve.hosts"].text == "a.example,b.example"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn._contract.roles import Component
 from torvyn.cli.templates.c_components import COMPONENTS
-from torvyn.contract.roles import Component
 from torvyn.errors import Fatal, Internal, InvalidInput
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject

@@ -12,8 +12,8 @@ import pytest
 
 import torvyn
 from torvyn import _native
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.errors import FlowError, Internal, InvalidInput, LinkError
-from torvyn.link.project_linker import ProjectLinker
 from torvyn.sandbox import compile_cache
 from torvyn.sandbox.component import guest_class
 
@@ -23,7 +23,7 @@ Guest = Callable[[str], Path]
 LONG = "a payload that is not stored inline"
 
 
-def new_guest(path: Path) -> torvyn.contract.roles.Component:
+def new_guest(path: Path) -> torvyn._contract.roles.Component:
     return guest_class(path, path.stem)()
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.cli.app import group, run
 from torvyn.errors import UsageError
-from torvyn.link.project_linker import ProjectLinker
 
 Project = Callable[..., Path]
 

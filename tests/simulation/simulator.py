@@ -16,7 +16,7 @@ from scenario import Scenario, Stage
 from simulated_components import RecordingSink, component_for
 
 import torvyn
-from torvyn.contract.enums import TurnStatus
+from torvyn._contract.enums import TurnStatus
 from torvyn.errors import LinkError, TorvynError
 from torvyn.reactor.runners.stepped_runner import StepScheduler
 from torvyn.reactor.statistics import Statistics

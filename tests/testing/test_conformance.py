@@ -7,9 +7,9 @@ import pytest
 
 import torvyn
 from torvyn import testing
+from torvyn._link.component_library import instantiate
+from torvyn._link.plan import ComponentRef
 from torvyn.components import BUILTINS, SINKS
-from torvyn.link.component_loader import instantiate
-from torvyn.link.plan import ComponentRef
 from torvyn.testing import check
 
 FITTING = {

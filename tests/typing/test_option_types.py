@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import get_args
 
 import torvyn
-from torvyn.contract.options import (
+from torvyn._contract.options import (
     Backpressure,
     EdgeOptions,
     FlowOptions,
@@ -19,8 +19,8 @@ from torvyn.contract.options import (
     Priority,
     RunMode,
 )
-from torvyn.manifest.records import EdgeRecord, NodeRecord
-from torvyn.manifest.schema import tables
+from torvyn._manifest import records
+from torvyn._manifest.records import EdgeRecord, NodeRecord
 
 
 def names_of(record: type, *, without: set[str]) -> set[str]:
@@ -28,22 +28,22 @@ def names_of(record: type, *, without: set[str]) -> set[str]:
 
 
 def test_values_are_those_of_the_manifest() -> None:
-    then = tables.ON_ERROR.key("then")
+    then = records.ON_ERROR.key("then")
 
-    assert get_args(Backpressure) == tables.BACKPRESSURE
-    assert get_args(Priority) == tables.PRIORITIES
-    assert get_args(RunMode) == tables.RUN_MODES
-    assert get_args(PolicyName) == tables.POLICIES
+    assert get_args(Backpressure) == records.BACKPRESSURE
+    assert get_args(Priority) == records.PRIORITIES
+    assert get_args(RunMode) == records.RUN_MODES
+    assert get_args(PolicyName) == records.POLICIES
     assert then is not None
     assert get_args(LastResort) == then.choices
 
 
 def test_keys_of_a_policy_are_those_of_the_manifest() -> None:
-    assert set(PolicyOptions.__annotations__) == set(tables.ON_ERROR.names())
+    assert set(PolicyOptions.__annotations__) == set(records.ON_ERROR.names())
 
 
 def test_keys_of_a_place_are_those_of_the_manifest() -> None:
-    assert set(PlaceOptions.__annotations__) == set(tables.PLACE.names())
+    assert set(PlaceOptions.__annotations__) == set(records.PLACE.names())
 
 
 def test_options_of_nodes_and_edges_are_the_fields_of_their_records() -> None:

@@ -1,4 +1,4 @@
-//! Closed sets that Python and Rust share: the members of each are in `torvyn.contract.enums`.
+//! Closed sets that Python and Rust share: the members of each are in `torvyn._contract.enums`.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ pub trait SharedEnum: Copy + PartialEq + 'static {
 pub fn to_python<'py, T: SharedEnum>(py: Python<'py>, value: T) -> PyResult<Bound<'py, PyAny>> {
     let position = T::MEMBERS.iter().position(|(known, _)| *known == value);
     let member = position.and_then(|position| members::<T>(py).ok()?.get(position));
-    let unknown = || PyRuntimeError::new_err(format!("torvyn.contract.enums.{} is incomplete", T::CLASS));
+    let unknown = || PyRuntimeError::new_err(format!("torvyn._contract.enums.{} is incomplete", T::CLASS));
     member.map(|member| member.object.bind(py).clone()).ok_or_else(unknown)
 }
 
@@ -47,7 +47,7 @@ pub fn from_python<T: SharedEnum>(object: &Bound<'_, PyAny>) -> PyResult<T> {
 
 fn members<'py, T: SharedEnum>(py: Python<'py>) -> PyResult<&'py Vec<Member>> {
     T::cell().get_or_try_init(py, || {
-        let class = py.import("torvyn.contract.enums")?.getattr(T::CLASS)?;
+        let class = py.import("torvyn._contract.enums")?.getattr(T::CLASS)?;
         let member = |name: &str| {
             let object = class.getattr(name)?;
             Ok(Member { text: object.extract()?, object: object.unbind() })

@@ -38,6 +38,6 @@ pub fn absent_class(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
 
 fn missing_part(py: Python<'_>, part: &str) -> PyErr {
     let made =
-        py.import("torvyn.machine.native_parts").and_then(|module| module.call_method1("missing", (part,)));
+        py.import("torvyn._io.native_parts").and_then(|module| module.call_method1("missing", (part,)));
     made.map_or_else(|error| error, PyErr::from_value)
 }

@@ -50,36 +50,37 @@ impl Symbols {
     }
 
     fn load(py: Python<'_>) -> PyResult<Self> {
-        let contract = py.import("torvyn.contract")?;
+        let signals = py.import("torvyn._contract.signals")?;
         let errors = py.import("torvyn.errors")?;
-        let json = py.import("torvyn.contract.json_payload")?;
+        let element = py.import("torvyn._contract.element")?;
+        let source = py.import("torvyn._contract.roles")?.getattr("Source")?;
         let class = |module: &Bound<'_, PyModule>, name: &str| -> PyResult<Py<PyType>> {
             Ok(module.getattr(name)?.cast_into::<PyType>()?.unbind())
         };
         let member = |class: &str, name: &str| -> PyResult<Py<PyAny>> {
-            Ok(contract.getattr(class)?.getattr(name)?.unbind())
+            Ok(signals.getattr(class)?.getattr(name)?.unbind())
         };
         let proxy = py.import("types")?.getattr("MappingProxyType")?;
         Ok(Self {
-            pending: contract.getattr("PENDING")?.unbind(),
-            pending_type: class(&contract, "Pending")?,
-            end_type: class(&contract, "End")?,
-            output_type: class(&contract, "Output")?,
-            verdict_type: class(&contract, "Verdict")?,
+            pending: signals.getattr("PENDING")?.unbind(),
+            pending_type: class(&signals, "Pending")?,
+            end_type: class(&signals, "End")?,
+            output_type: class(&element, "Output")?,
+            verdict_type: class(&signals, "Verdict")?,
             verdict_pass: member("Verdict", "PASS")?,
             verdict_drop: member("Verdict", "DROP")?,
             verdict_hold: member("Verdict", "HOLD")?,
             ready: member("Signal", "READY")?,
             pause: member("Signal", "PAUSE")?,
-            notify_nobody: member("Source", "notify_backpressure")?,
+            notify_nobody: source.getattr("notify_backpressure")?.unbind(),
             invalid_input: class(&errors, "InvalidInput")?,
             unavailable: class(&errors, "Unavailable")?,
             deadline_exceeded: class(&errors, "DeadlineExceeded")?,
             fatal: class(&errors, "Fatal")?,
             contract_error: class(&errors, "ContractError")?,
             no_attributes: proxy.call1((PyDict::new(py),))?.unbind(),
-            json_text: json.getattr("json_text")?.unbind(),
-            read_json: json.getattr("read_json")?.unbind(),
+            json_text: element.getattr("json_text")?.unbind(),
+            read_json: element.getattr("read_json")?.unbind(),
             monotonic_ns: py.import("time")?.getattr("monotonic_ns")?.unbind(),
             str_type: py.get_type::<PyString>().as_type_ptr(),
             bytes_type: py.get_type::<PyBytes>().as_type_ptr(),

@@ -1,6 +1,18 @@
-"""One of each: what the package uses of the machine and of the network.
+"""One of each: what the package uses of the machine, of the network and of event loops.
 
-files        locks, files and folders that are whole after a crash
-backoff      delays between tries, and what a server asks for
-supervision  what a process tells its supervisor: systemd, or the parent that started it
+files            locks, files and folders that are whole after a crash
+backoff          delays between tries, and what a server asks for
+background_loop  work on a loop that the caller does not run
+event_loop       what asyncio lacks
+turns            turns on a loop, for tasks that always have more to do
+closing          `with` and `async with` for objects that have `close`
+http_client      HTTP connections of aiohttp, one pool per loop
+process          signals, handlers of faults and the switch interval of this process
+process_record   processes that outlive the command that started them
+supervision      what a process tells its supervisor: systemd, or the parent that started it
+resources        the memory, the CPUs and the open files that the process may use
+line_output      whole lines on standard output, whatever prints beside them
+native_parts     the parts of the native module that this build has
+local_cluster    the broker and the Ray cluster that `torvyn cluster up` runs
+broker_login     who the flows of a project are at their broker
 """

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from torvyn._io.files import tree_digest as files_digest
+from torvyn._manifest.render import quote
 from torvyn.artifact.blob_files import read_regular
 from torvyn.artifact.failures import unreadable
 from torvyn.artifact.model import Digest, check_digest, digest_of
 from torvyn.errors import ArtifactError, Location, TorvynError
-from torvyn.manifest.render import quote
 
 NAME: Final = "torvyn.lock"
 SCHEMA: Final = 1

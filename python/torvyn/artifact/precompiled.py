@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from torvyn._io import native_parts
 from torvyn.errors import UsageError
-from torvyn.machine import native_parts
 
 SUFFIX: Final = ".cwasm"
 TRIPLES: Final = {

@@ -38,10 +38,10 @@ import sys
 
 def main() -> None:
     """The entry point of the script; ends the process with the command's exit code."""
+    from torvyn._io import line_output
     from torvyn.cli.app import run
     from torvyn.cli.process_exit import exit_with
     from torvyn.cli.screen import settle_streams
-    from torvyn.concurrency import line_output
 
     line_output.install()
     code = run(sys.argv[1:])

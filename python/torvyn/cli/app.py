@@ -88,7 +88,7 @@ def show_version(context: click.Context) -> NoReturn:
 
     click.echo(f"torvyn {version('torvyn')}")
     if context.params.get("verbose"):
-        from torvyn.machine.native_parts import PARTS, built_in
+        from torvyn._io.native_parts import PARTS, built_in
 
         parts = built_in()
         for part, what in PARTS.items():

@@ -11,11 +11,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from torvyn._io.process import SignalWaiter
 from torvyn.cli.foreground_run import Notice, Outcome
 from torvyn.cli.screen import Screen
 from torvyn.cluster.ray.job import LogOptions
 from torvyn.cluster.ray.session import ClusterRequest, open_run
-from torvyn.concurrency.signals import SignalWaiter
 
 if TYPE_CHECKING:
     from torvyn.cluster.ray.flow_run import ClusterRun, ClusterRunEnd

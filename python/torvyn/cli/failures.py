@@ -69,7 +69,7 @@ def is_of_component(error: TorvynError) -> bool:
 
 def bug(cause: Exception) -> BugError:
     # Imported late, because `torvyn --help` does not need it.
-    from torvyn.contract.inspection import describe_error
+    from torvyn._contract.inspection import describe_error
 
     error = BugError(
         "cli.bug",

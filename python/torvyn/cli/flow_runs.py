@@ -16,18 +16,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from torvyn._io.line_output import reserved, write_lines
 from torvyn.cli.foreground_run import Foreground, ForegroundRun, Outcome
-from torvyn.concurrency.line_output import reserved, write_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from torvyn._link.plan import Plan
     from torvyn.cli.screen import Screen
     from torvyn.cli.supervision.control_socket import Command
     from torvyn.cli.supervision.exchanger import LinkProject
     from torvyn.cli.supervision.reloader import Reloader
     from torvyn.cli.supervision.supervisor import Supervisor
-    from torvyn.link.plan import Plan
     from torvyn.reactor import Flow
 
     Exchange = tuple[Path, LinkProject]

@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from torvyn._io.line_output import line_prefix
+from torvyn._io.process import shorten_switch_interval
 from torvyn.cli.failures import output_was_closed
 from torvyn.cli.process_exit import leave_thread_behind
 from torvyn.cli.screen import end_output
-from torvyn.concurrency.line_output import line_prefix
-from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import Internal
 
 if TYPE_CHECKING:
+    from torvyn._io.process import SignalWaiter
     from torvyn.cli.supervision.supervisor import Supervisor
-    from torvyn.concurrency.signals import SignalWaiter
     from torvyn.reactor import Flow, Statistics
 
 logger = logging.getLogger("torvyn.cli")
@@ -78,7 +78,7 @@ class Foreground:
     def __init__(self, notice: Notice | None = None, supervisor: Supervisor | None = None) -> None:
         """Calls `notice` if draining takes long."""
         # It imports asyncio, which `torvyn run --help` does not need.
-        from torvyn.concurrency.signals import SignalWaiter as NewSignalWaiter
+        from torvyn._io.process import SignalWaiter as NewSignalWaiter
 
         self._notice = notice or (lambda text: None)
         self._supervisor = supervisor

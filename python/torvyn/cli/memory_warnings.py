@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from torvyn.machine.resources import read_resources
+from torvyn._io.resources import read_resources
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
     from torvyn.errors import Diagnostic
-    from torvyn.link.plan import Plan
 
 
 def memory_warnings(*processes: Sequence[Plan]) -> list[Diagnostic]:
     """One warning per process whose flows do not fit. Without a control group there is no warning:
     swap and other processes decide."""
-    from torvyn.link.checks.memory import memory_warning
+    from torvyn._link.plan_checks import memory_warning
 
     limit_bytes = read_resources().limits.memory_bytes
     if limit_bytes is None:

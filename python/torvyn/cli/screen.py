@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
-from torvyn.concurrency.line_output import finish, write_lines, write_text
+from torvyn._io.line_output import finish, write_lines, write_text
 from torvyn.errors import Diagnostic, FlowError, TorvynError
 from torvyn.text.control_characters import escape_controls, escape_json, writable
 from torvyn.text.redaction import redact

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from torvyn._io.line_output import finish, line_stream
 from torvyn.cli.screen import flush_stdout
-from torvyn.concurrency.line_output import finish, line_stream
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
     from torvyn.errors import Diagnostic
-    from torvyn.link.plan import Plan
 
 
 def store_warnings(*plans: Plan) -> list[Diagnostic]:

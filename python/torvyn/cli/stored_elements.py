@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from torvyn.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import EdgePlan, Plan
     from torvyn.durable.dead_letters import DeadLetter, DeadLetterStore
-    from torvyn.link.plan import EdgePlan, Plan
 
 
 @dataclass(frozen=True, slots=True)

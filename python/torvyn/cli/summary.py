@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
+    from torvyn._link.plan import Plan
     from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 
 _COUNTS = (
@@ -73,7 +73,7 @@ def hidden_output(plan: Plan, statistics: Statistics) -> list[str]:
             grants[name] = node.grants
     if not lines:
         return []
-    from torvyn.manifest.render import bare_or_quoted, plain
+    from torvyn._manifest.render import bare_or_quoted, plain
 
     counts = [f"`{name}` printed {count(number, 'line')}" for name, number in lines.items()]
     shown = "To show what they print, add to Torvyn.toml:"

@@ -13,10 +13,10 @@ from torvyn.cli.artifacts.access import fetch_arguments
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
+    from torvyn._link.project_linker import ProjectLinker
     from torvyn.artifact.prepare import PreparedProject
     from torvyn.cli.screen import Screen
-    from torvyn.link.plan import Plan
-    from torvyn.link.project_linker import ProjectLinker
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -246,8 +246,8 @@ class Target:
 
     def linker(self, screen: Screen | None = None, **ends: Unpack[Ends]) -> ProjectLinker:
         """The linker of the project, for what is not in a plan."""
-        from torvyn.link.overrides import Overrides
-        from torvyn.link.project_linker import ProjectLinker
+        from torvyn._link.overrides import Overrides
+        from torvyn._link.project_linker import ProjectLinker
 
         overrides = Overrides(
             self.config,
@@ -309,8 +309,8 @@ def _only_artifact(reference: str, option: str | None) -> str:
 
 def machine_cache_dir(settings: dict[str, str]) -> Path:
     """The cache of this machine's settings: those of an artifact's project are not checked yet."""
+    from torvyn._manifest.settings import resolve
     from torvyn.artifact.prepare import default_cache_dir
-    from torvyn.manifest.settings import resolve
 
     cache_dir = resolve(flags=settings)["runtime.cache_dir"]
     return Path(cache_dir) if cache_dir else default_cache_dir()
@@ -351,7 +351,7 @@ def target_with_ends(options: dict[str, Any]) -> tuple[Target, Ends, int | None]
 
 
 def duration_s(option: str, text: str) -> float:
-    from torvyn.contract.units import parse_duration_s
+    from torvyn._contract.units import parse_duration_s
 
     try:
         seconds = parse_duration_s(text)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypedDict
 
+from torvyn._io.closing import AsyncCloseOnExit
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.failures import ServerError
@@ -22,7 +23,6 @@ from torvyn.client.transports.channel_pool import ChannelPool
 from torvyn.client.transports.http import HttpClient
 from torvyn.client.transports.sse import SseTransport
 from torvyn.client.transports.transport import StreamRequest, Transport
-from torvyn.concurrency.context_managers import AsyncCloseOnExit
 from torvyn.errors import TorvynError
 
 TransportName = Literal["sse", "websocket", "grpc"]

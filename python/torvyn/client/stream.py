@@ -12,13 +12,13 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Self
 
+from torvyn._io.closing import AsyncCloseOnExit
+from torvyn._io.event_loop import require_asyncio
 from torvyn.client import failures
 from torvyn.client.completion import CompletionBuilder
 from torvyn.client.paced_text import pace_text
 from torvyn.client.resumable_stream import ResumableStream
 from torvyn.client.transports.transport import Transport
-from torvyn.concurrency.context_managers import AsyncCloseOnExit
-from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (

@@ -13,12 +13,11 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, Self, TypeVar, Unpack
 
+from torvyn._io.background_loop import SyncReader, background_loop, wait_for
+from torvyn._io.closing import CloseOnExit
 from torvyn.client import failures
 from torvyn.client.client import AsyncClient, Options, Prompt
 from torvyn.client.stream import AsyncStream, StreamProperties
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.context_managers import CloseOnExit
-from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (

@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from torvyn._contract.units import render_size
+from torvyn._link.plan import EdgePlan, PlacePlan, Plan, Segment, columns, segments_of
 from torvyn.errors import LinkError
-from torvyn.link.plan import EdgePlan, PlacePlan, Plan
-from torvyn.link.render import columns
-from torvyn.link.segments import Segment, segments_of
-from torvyn.manifest.units import render_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from torvyn._link.plan import ClusterPlan
 from torvyn.jetstream.streams import StreamState
-from torvyn.link.plan import ClusterPlan
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.names import FlowNames
 from torvyn.reactor.carriers.nats.presence import who_runs

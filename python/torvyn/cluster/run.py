@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torvyn.link.overrides import Overrides
-from torvyn.link.project_linker import ProjectLinker
+from torvyn._link.overrides import Overrides
+from torvyn._link.project_linker import ProjectLinker
 
 if TYPE_CHECKING:
     from torvyn.reactor import Statistics

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from torvyn.contract.element import Element
+from torvyn._contract.element import Element
 from torvyn.errors import InvalidInput
 
 T = TypeVar("T")

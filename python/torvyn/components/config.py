@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from torvyn._contract.units import parse_duration_s, parse_size_bytes
 from torvyn.components.spec import Option, Spec, did_you_mean
-from torvyn.contract.units import parse_duration_s, parse_size_bytes
 from torvyn.errors import ContractError, Diagnostic
 
 CODE = "contract.wrong-config"

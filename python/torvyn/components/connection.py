@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torvyn.contract.enums import TextEnum
+from torvyn._contract.enums import TextEnum
 
 logger = logging.getLogger("torvyn.connection")
 

@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any, Final
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Component
 from torvyn.components.json_fields import MISSING, get_field
 from torvyn.components.spec import Option
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Component
 from torvyn.errors import InvalidInput
 
 logger = logging.getLogger("torvyn.time")

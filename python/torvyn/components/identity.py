@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from torvyn._contract.element import Element
 from torvyn.components.spec import Option
-from torvyn.contract.element import Element
 from torvyn.errors import Fatal
 
 ONCE: Final = Option(

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from torvyn._contract.element import Element
 from torvyn.components.spec import Option
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 JSON_TYPE: Final = "application/json"

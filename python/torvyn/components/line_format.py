@@ -10,10 +10,10 @@ import codecs
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from torvyn._contract.element import Element, Output
 from torvyn.components.config import wrong_config
 from torvyn.components.json_fields import JSON_TYPE, parse_json, write_json
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element, Output
 from torvyn.errors import InvalidInput
 
 FORMAT: Final = Option(

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from torvyn._io.backoff import LONGEST_DELAY_S, Backoff
-from torvyn.concurrency.end_task import is_ending
+from torvyn._io.event_loop import is_ending
 
 logger = logging.getLogger("torvyn.components")
 

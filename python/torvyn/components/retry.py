@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 from typing import ClassVar, Final, TypeVar
 
+from torvyn._contract.roles import Sink
+from torvyn._contract.signals import PENDING, Pending
 from torvyn._io.backoff import Backoff
 from torvyn.components.connection import Connection
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.roles import Sink
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from torvyn._contract.element import Element
 from torvyn.components.config import wrong_config
 from torvyn.components.json_fields import MISSING, get_field, parse_object
 from torvyn.components.spec import Spec
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 _FIELD = re.compile(r"\{([^{}]*)\}")

@@ -13,12 +13,12 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from torvyn._contract.element import Element, Output
+from torvyn._contract.enums import GuardAction, GuardPolicy
+from torvyn._contract.roles import Filter
+from torvyn._contract.signals import Verdict
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element, Output
-from torvyn.contract.enums import GuardAction, GuardPolicy
-from torvyn.contract.roles import Filter
-from torvyn.contract.verdict import Verdict
 
 if TYPE_CHECKING:
     from torvyn._native import GuardedTexts, TextGuard

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
+from torvyn._io.closing import AsyncCloseOnExit, CloseOnExit
 from torvyn.engine.answer.engine_run import EngineRun
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation

@@ -14,9 +14,8 @@ import time
 from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
-from torvyn.concurrency.sync_reader import SyncReader, wait_for
+from torvyn._io.background_loop import SyncReader, background_loop, wait_for
+from torvyn._io.closing import AsyncCloseOnExit, CloseOnExit
 from torvyn.engine.answer.answer import Answer, FlowAccount, Reader
 from torvyn.engine.answer.engine_run import EngineRun
 from torvyn.engine.delta import Completion, Delta, Piece

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.contract.enums import PriorityClass
+from torvyn._contract.enums import PriorityClass
 from torvyn.engine.extra_fields import extra_problems
 from torvyn.errors import InvalidInput
 

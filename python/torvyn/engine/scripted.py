@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from torvyn._contract.units import parse_duration_s
 from torvyn.components.builtin.source_scripted import words
-from torvyn.contract.units import parse_duration_s
 from torvyn.engine.engine import Engine
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step

@@ -11,9 +11,9 @@ import ssl
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from torvyn._io.broker_login import NO_LOGIN, NO_SECRETS, BrokerLogin, Secrets, unusable
 from torvyn.jetstream.failures import unavailable_at_start
 from torvyn.jetstream.nkeys import read_creds, sign
-from torvyn.machine.broker_login import NO_LOGIN, NO_SECRETS, BrokerLogin, Secrets, unusable
 from torvyn.text.redaction import without_credentials
 
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from torvyn._io.backoff import Backoff
+from torvyn._io.broker_login import NO_LOGIN, BrokerLogin
+from torvyn._io.event_loop import end_task, is_ending
 from torvyn.components.connection import Connection
 from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.restart import keep_task_running
 from torvyn.components.retry import describe
-from torvyn.concurrency.end_task import end_task, is_ending
 from torvyn.errors import FlowError
 from torvyn.jetstream.addresses import BrokerAddresses
 from torvyn.jetstream.failures import (
@@ -26,7 +27,6 @@ from torvyn.jetstream.failures import (
     unavailable_at_start,
 )
 from torvyn.jetstream.nkeys import read_creds, sign
-from torvyn.machine.broker_login import NO_LOGIN, BrokerLogin
 from torvyn.text.redaction import without_credentials
 
 logger = logging.getLogger("torvyn.jetstream")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from torvyn._io.broker_login import unusable
 from torvyn._native import nkey_sign
-from torvyn.machine.broker_login import unusable
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z ]+)-----\s*(\S+)\s*-+END [A-Z ]+-+")
 

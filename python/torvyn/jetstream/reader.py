@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from torvyn.concurrency.end_task import end_task
+from torvyn._io.event_loop import end_task
 from torvyn.jetstream.connection import BrokerConnection
 from torvyn.jetstream.failures import BrokerUnavailable, Refused
 from torvyn.jetstream.publisher import MESSAGE_ID

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import IO, Any, Final, TextIO
 
-from torvyn.concurrency.line_output import line_prefix, reserved, write_lines
+from torvyn._io.line_output import line_prefix, reserved, write_lines
 from torvyn.text.control_characters import CONTROLS, escape_json
 from torvyn.text.redaction import REDACTED, redact
 
@@ -70,7 +70,7 @@ class Redactor:
 
 def _inspection() -> ModuleType:
     """Imported late: commands that run no component do not need it."""
-    from torvyn.contract import inspection
+    from torvyn._contract import inspection
 
     return inspection
 

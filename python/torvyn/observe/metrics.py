@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from torvyn.machine.resources import resident_bytes
+from torvyn._io.resources import resident_bytes
 
 if TYPE_CHECKING:
     from torvyn.reactor.statistics import NodeStatistics, Statistics

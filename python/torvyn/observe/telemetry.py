@@ -13,7 +13,7 @@ from torvyn.observe.spans import Span, Tracer
 from torvyn.protocol.traceparent import begin
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import TelemetryPlan
+    from torvyn._link.plan import TelemetryPlan
     from torvyn.observe.otlp import OtlpExporter
     from torvyn.reactor import Flow, Statistics
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.element import Element, Output
-from torvyn.contract.roles import Processor
+from torvyn._contract.element import Element, Output
+from torvyn._contract.roles import Processor
 
 if TYPE_CHECKING:
     from torvyn.protocol.encoder import Encoder

@@ -15,6 +15,7 @@ loop_driver        drives flows on an event loop
 loop_waker         wakes an event loop
 stepper            drives a flow by hand, for tests
 statistics         the statistics as records
+cpu_time           the CPU time of a thread or a task
 native_statistics  the native counters as statistics
 merged_statistics  counters of a flow whose graph has changed
 health             whether a running flow works: it moves, or has a reason not to

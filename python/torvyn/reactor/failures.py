@@ -6,11 +6,12 @@ import asyncio
 import threading
 from typing import Any, Final, NoReturn
 
-from torvyn.concurrency.require_asyncio import NOT_ASYNCIO, needs_other_loop
-from torvyn.contract.element import Element, Output
-from torvyn.contract.enums import ErrorKind, FailureKind
-from torvyn.contract.inspection import class_name, describe_error, is_instance, safe_str
-from torvyn.contract.json_payload import json_text
+from torvyn._contract.element import Element, Output, json_text
+from torvyn._contract.enums import ErrorKind, FailureKind
+from torvyn._contract.inspection import class_name, describe_error, is_instance, safe_str
+from torvyn._io.event_loop import NOT_ASYNCIO, needs_other_loop
+from torvyn._link.component_traits import is_guest
+from torvyn._link.plan import NodePlan, Plan
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -25,8 +26,6 @@ from torvyn.errors import (
     TorvynError,
     Unavailable,
 )
-from torvyn.link.component_traits import is_guest
-from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.source_line import source_line
 from torvyn.reactor.statistics import Statistics
 

@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torvyn.concurrency.line_output import write_as, writer_key
-from torvyn.contract.element import Element
-from torvyn.contract.enums import FlowState
-from torvyn.contract.functions import Stage
-from torvyn.contract.options import Backpressure, OnError, Priority
-from torvyn.contract.signals import End
+from torvyn._contract.element import Element
+from torvyn._contract.enums import FlowState
+from torvyn._contract.functions import Stage
+from torvyn._contract.options import Backpressure, OnError, Priority
+from torvyn._contract.signals import End
+from torvyn._io.line_output import write_as, writer_key
+from torvyn._link.plan import Plan
+from torvyn._manifest.records import FlowRecord
 from torvyn.errors import FlowError
-from torvyn.link.plan import Plan
-from torvyn.manifest.records import FlowRecord
 from torvyn.reactor.flow_swap import SwappableFlow
 from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.statistics import Statistics
@@ -132,7 +132,7 @@ class Flow(SwappableFlow):
 
     async def run_async(self) -> Statistics:
         """Like `run`, on the running event loop; other tasks run between the turns."""
-        from torvyn.concurrency.require_asyncio import require_asyncio
+        from torvyn._io.event_loop import require_asyncio
         from torvyn.reactor.loop_driver import drive_on_loop
 
         require_asyncio("`run_async`")

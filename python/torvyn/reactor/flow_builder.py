@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, Unpack
 
-from torvyn.contract.functions import Stage, as_component
-from torvyn.contract.inspection import is_instance
-from torvyn.contract.options import EdgeOptions, NodeOptions
-from torvyn.contract.roles import Component
+from torvyn._contract.functions import Stage, as_component
+from torvyn._contract.inspection import is_instance
+from torvyn._contract.options import EdgeOptions, NodeOptions
+from torvyn._contract.roles import Component
+from torvyn._link.component_traits import role_of
+from torvyn._link.flow_linker import link_flow
+from torvyn._link.plan import Plan
+from torvyn._manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
 from torvyn.errors import FlowError
-from torvyn.link.component_traits import role_of
-from torvyn.link.flow_linker import link_flow
-from torvyn.link.plan import Plan
-from torvyn.manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 
 class FlowBuilder:

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
-from torvyn.contract.element import Element
-from torvyn.contract.enums import TurnStatus
-from torvyn.contract.roles import Emission
-from torvyn.contract.signals import End
+from torvyn._contract.element import Element
+from torvyn._contract.enums import TurnStatus
+from torvyn._contract.roles import Emission
+from torvyn._contract.signals import End
 from torvyn.errors import FlowError
 from torvyn.reactor.failures import busy_error, feed_error
 from torvyn.reactor.flow_builder import FlowBuilder

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Unpack
 
-from torvyn.contract.functions import Stage
-from torvyn.link.plan import NodePlan, Plan
+from torvyn._contract.functions import Stage
+from torvyn._link.plan import NodePlan, Plan
 from torvyn.reactor.flow_builder import component_of
 from torvyn.reactor.flow_feed import FlowFeed
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from torvyn._contract.enums import Role, TextEnum
 from torvyn.components.connection import ConnectionState
-from torvyn.contract.enums import Role, TextEnum
 from torvyn.reactor.statistics import NodeStatistics, Statistics
 
 

@@ -13,10 +13,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.require_asyncio import require_asyncio
-from torvyn.contract.element import Element
-from torvyn.contract.enums import TurnStatus
+from torvyn._contract.element import Element
+from torvyn._contract.enums import TurnStatus
+from torvyn._io.background_loop import background_loop
+from torvyn._io.event_loop import require_asyncio
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torvyn.link.plan import EdgePlan, Plan
+from torvyn._link.plan import EdgePlan, Plan
 
 Wiring = list[tuple[str, str, str]]
 

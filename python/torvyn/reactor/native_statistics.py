@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.enums import FlowState, Role
-from torvyn.link.plan import NodePlan, Plan
+from torvyn._contract.enums import FlowState, Role
+from torvyn._link.plan import NodePlan, Plan
 from torvyn.reactor.statistics import EdgeStatistics, NodeStatistics, Statistics
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from torvyn.link.overrides import Overrides
-from torvyn.link.plan import Plan
-from torvyn.link.project_linker import ProjectLinker
+from torvyn._link.overrides import Overrides
+from torvyn._link.plan import Plan
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.reactor.flow import Flow
 
 logger = logging.getLogger("torvyn.link")

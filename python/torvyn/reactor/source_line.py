@@ -8,7 +8,7 @@ from functools import cache
 from types import FrameType
 from typing import Final, NamedTuple
 
-from torvyn.link.component_loader import display_path
+from torvyn._link.component_library import display_path
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 

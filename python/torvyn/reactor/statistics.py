@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.enums import FlowState, Role
+from torvyn._contract.enums import FlowState, Role
 
 if TYPE_CHECKING:
     from torvyn.components.connection import ConnectionStatus

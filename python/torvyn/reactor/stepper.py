@@ -9,9 +9,9 @@ from __future__ import annotations
 import select
 import time
 
+from torvyn._contract.element import Element
+from torvyn._contract.enums import TurnStatus
 from torvyn._native import Waker
-from torvyn.contract.element import Element
-from torvyn.contract.enums import TurnStatus
 from torvyn.reactor.flow import Flow
 
 _POLL_S = 0.002

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from torvyn.concurrency.line_output import write_lines
+from torvyn._io.line_output import write_lines
 from torvyn.errors import TorvynError
 
 OpenError = Callable[[str], TorvynError]

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from torvyn import _native
+from torvyn._io.resources import allowed_cpus
 from torvyn._native import NativeError
 from torvyn.errors import LinkError
-from torvyn.machine.resources import allowed_cpus
 from torvyn.sandbox.compiler_client import precompile, reuse_process
 
 if TYPE_CHECKING:

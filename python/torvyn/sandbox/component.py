@@ -16,11 +16,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn import _native
+from torvyn._contract.element import Context
+from torvyn._contract.enums import ConfigKind
+from torvyn._contract.roles import ROLES, Component
+from torvyn._io.line_output import line_prefix, write_lines
+from torvyn._manifest.setting_records import GUEST_INIT_TIMEOUT_S, RUNTIME
 from torvyn._native import NativeError, NativeStage
-from torvyn.concurrency.line_output import line_prefix, write_lines
-from torvyn.contract.element import Context
-from torvyn.contract.enums import ConfigKind
-from torvyn.contract.roles import ROLES, Component
 from torvyn.errors import (
     ComponentError,
     ContractError,
@@ -30,7 +31,6 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
-from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compile_cache import compile_component, to_link_error
 from torvyn.text.control_characters import CONTROLS, escape_controls

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torvyn.manifest.records import ComponentRecord
+from torvyn._manifest.records import ComponentRecord
 
 
 def wasm_path(record: ComponentRecord, folder: Path, packed_language: str = "") -> Path | None:

@@ -23,7 +23,7 @@ rebuild_source        a component from that text
 Nothing here is faked: the flows run in the reactor that runs them in production.
 """
 
-from torvyn.link.component_loader import instantiate
+from torvyn._link.component_library import instantiate
 from torvyn.testing.account import check_account
 from torvyn.testing.clock import Clock
 from torvyn.testing.component_variants import VARIANTS, WASM, as_variant

@@ -9,11 +9,11 @@ import contextlib
 from collections.abc import AsyncIterator, Generator
 from typing import Any, Final
 
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.enums import ConfigKind
-from torvyn.contract.roles import METHODS, ROLES, Component
-from torvyn.contract.signals import End
-from torvyn.link.component_traits import call_style_of, role_of
+from torvyn._contract.config import init_argument
+from torvyn._contract.enums import ConfigKind
+from torvyn._contract.roles import METHODS, ROLES, Component
+from torvyn._contract.signals import End
+from torvyn._link.component_traits import call_style_of, role_of
 from torvyn.testing.components import ScriptedSource
 
 VARIANTS: Final = ("python", "thread", "async", "native")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from torvyn.contract.element import Element, Output
-from torvyn.contract.roles import Sink, Source
-from torvyn.contract.signals import End, Pending, Signal
+from torvyn._contract.element import Element, Output
+from torvyn._contract.roles import Sink, Source
+from torvyn._contract.signals import End, Pending, Signal
 
 Item = str | bytes | Output | Pending | End | Exception
 

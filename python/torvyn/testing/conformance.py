@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from torvyn._contract.config import init_argument
+from torvyn._contract.element import Element
+from torvyn._contract.roles import ROLES, Aggregator, Component, Filter, Processor, Router, Sink
+from torvyn._contract.roles import Source as SourceRole
 from torvyn.components.config import config_text
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.element import Element
-from torvyn.contract.roles import ROLES, Aggregator, Component, Filter, Processor, Router, Sink
-from torvyn.contract.roles import Source as SourceRole
 from torvyn.errors import TorvynError
 from torvyn.reactor import Flow
 from torvyn.testing.components import CollectingSink, Item, ScriptedSource

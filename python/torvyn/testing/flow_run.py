@@ -7,14 +7,14 @@ import weakref
 from dataclasses import replace
 from typing import Final, Unpack
 
-from torvyn.contract.element import Element
-from torvyn.contract.functions import Stage, as_component
-from torvyn.contract.options import FlowOptions
-from torvyn.contract.roles import Component
-from torvyn.contract.signals import End
+from torvyn._contract.element import Element
+from torvyn._contract.functions import Stage, as_component
+from torvyn._contract.options import FlowOptions
+from torvyn._contract.roles import Component
+from torvyn._contract.signals import End
+from torvyn._link.component_library import Library, instantiate
+from torvyn._manifest.problems import Problems
 from torvyn.errors import LinkError
-from torvyn.link.component_loader import Library, instantiate
-from torvyn.manifest.problems import Problems
 from torvyn.reactor import Flow, Statistics
 from torvyn.reactor.stepper import Stepper
 from torvyn.testing.clock import Clock

@@ -24,7 +24,7 @@ import time
 from typing import Any
 
 import torvyn
-from torvyn.contract.config_kind import init_argument
+from torvyn._contract.config import init_argument
 from torvyn.sandbox.guest import (
     adapter,
     as_aggregator,

@@ -18,9 +18,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._contract.enums import ConfigKind
+from torvyn._contract.roles import Component
 from torvyn._io.files import write_atomically
-from torvyn.contract.enums import ConfigKind
-from torvyn.contract.roles import Component
 from torvyn.sandbox.component import GuestComponent, guest_class
 from torvyn.testing.serialized_component import CONTAINERS, serialize
 from torvyn.testing.universal_guest import universal_guest

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from torvyn.contract.roles import Component
+from torvyn._contract.roles import Component
 from torvyn.testing import rebuild_source
 
 GUEST_MODULES: Final = (
-    "torvyn.contract",
+    "torvyn._contract",
     "torvyn.errors",
     "torvyn.testing.components",
     rebuild_source.__name__,

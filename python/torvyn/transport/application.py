@@ -11,9 +11,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
+from torvyn._link.plan import Plan
 from torvyn.engine.service.service import Service
 from torvyn.errors import TorvynError
-from torvyn.link.plan import Plan
 from torvyn.observe.metrics import Metric
 from torvyn.observe.spans import Tracer
 from torvyn.transport.access.admission import Admission

@@ -11,9 +11,9 @@ from torvyn.engine.service.service import Service
 from torvyn.errors import FlowError, LinkError, Location
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
-    from torvyn.link.project_linker import ProjectLinker
-    from torvyn.manifest.records import FlowRecord
+    from torvyn._link.plan import Plan
+    from torvyn._link.project_linker import ProjectLinker
+    from torvyn._manifest.records import FlowRecord
 
 
 def of_engines(names: Iterable[str]) -> dict[str, Service]:

@@ -10,7 +10,7 @@ from torvyn.transport.sessions.shared.address import is_address
 from torvyn.transport.workers.share import WHOLE, Share
 
 if TYPE_CHECKING:
-    from torvyn import manifest
+    from torvyn._manifest.settings import Settings
 
 KiB: Final = 1024
 
@@ -93,7 +93,7 @@ class ServerSettings:
         return is_address(self.session_store)
 
     @classmethod
-    def of(cls, settings: manifest.Settings, folder: str | Path = ".", **more: Any) -> Self:
+    def of(cls, settings: Settings, folder: str | Path = ".", **more: Any) -> Self:
         """From the settings of a manifest in that folder."""
         return cls(
             host=settings["serve.host"],
@@ -130,12 +130,12 @@ class ServerSettings:
         )
 
 
-def _store_of(settings: manifest.Settings, folder: str | Path) -> str | None:
+def _store_of(settings: Settings, folder: str | Path) -> str | None:
     store: str = settings["serve.session_store"]
     return store if is_address(store) else path_of(settings, "serve.session_store", folder) or None
 
 
-def path_of(settings: manifest.Settings, name: str, folder: str | Path) -> str:
+def path_of(settings: Settings, name: str, folder: str | Path) -> str:
     """The absolute path in a setting, empty if the setting is: a path in a file is relative to that
     file's folder, one from a flag or the environment to the working directory."""
     setting = settings.values[name]

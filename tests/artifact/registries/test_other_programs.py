@@ -14,6 +14,7 @@ from registry_artifacts import add_artifact
 from registry_servers import require, running
 
 import oci_tools
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.attach import attach_bundle
@@ -22,7 +23,6 @@ from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.keys import ALGORITHMS, SigningKey
 from torvyn.artifact.signature.policy import Rule, TrustPolicy
-from torvyn.concurrency.run_apart import run_apart
 
 COSIGN = ("--insecure-ignore-tlog=true", "--allow-http-registry", "--key")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from registry_artifacts import add_artifact
 
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Descriptor
 from torvyn.artifact.reference import Reference
@@ -20,7 +21,6 @@ from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.keys import SigningKey
 from torvyn.artifact.signature.policy import Rule, TrustPolicy
 from torvyn.artifact.unpack import unpack
-from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import ArtifactError, MissingError
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.lock import Lock, LockedArtifact
 from torvyn.artifact.model import COMPONENT, TITLE, Descriptor, ImageManifest
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.cli.app import run
-from torvyn.concurrency.run_apart import run_apart
 
 WASM = Path(__file__).parents[2] / "sandbox" / "guests" / "filter.wasm"
 PROJECT = """

@@ -15,13 +15,13 @@ from registry_artifacts import add_artifact
 from registry_servers import PASSWORD, USER, require, running
 from scripted_registry import ScriptedRegistry, scripted
 
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.reference import Reference
 from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.registry.http.connection import MAX_REDIRECTS
 from torvyn.artifact.registry.http.credentials import Login, find_login
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import ArtifactError, MissingError
 
 HOST = "registry.example.com"

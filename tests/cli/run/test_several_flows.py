@@ -17,7 +17,7 @@ from typing import TextIO
 import pytest
 from transcript import Cli, Transcript
 
-from torvyn.concurrency.line_output import line_stream
+from torvyn._io.line_output import line_stream
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Flows = Callable[..., Path]

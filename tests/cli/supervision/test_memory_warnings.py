@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from transcript import EXAMPLE, Cli
 
-from torvyn.machine.cgroups import Limits
-from torvyn.machine.resources import Resources
+from torvyn._io.resources import Limits, Resources
 
 MiB = 1024 * 1024
 Limit = Callable[[int | None], None]
@@ -27,7 +26,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Limit:
         limits = Limits(2, memory_bytes, 20 * MiB)
         found = Resources(2, 4096 * MiB, limits)
         monkeypatch.setattr("torvyn.cli.memory_warnings.read_resources", lambda: found)
-        monkeypatch.setattr("torvyn.machine.resources.read_resources", lambda: found)
+        monkeypatch.setattr("torvyn._io.resources.read_resources", lambda: found)
 
     return apply
 
@@ -72,6 +71,6 @@ def test_doctor_shows_a_quota_of_cpu_time(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Resources(2, 4096 * MiB, Limits(2, None, None, 0.5))
-    monkeypatch.setattr("torvyn.machine.resources.read_resources", lambda: found)
+    monkeypatch.setattr("torvyn._io.resources.read_resources", lambda: found)
 
     assert "cores          2, limited to 0.5 by its" in cli("doctor", cwd=tmp_path).out

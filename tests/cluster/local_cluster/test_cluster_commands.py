@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.machine import local_cluster
+from torvyn._io import local_cluster
 
 
 def torvyn(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

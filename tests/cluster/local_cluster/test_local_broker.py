@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from cluster_parts import listening
 
+from torvyn._io.local_cluster import Broker, read_state
 from torvyn.cluster.local import address
 from torvyn.cluster.local.lifecycle import bring_down, bring_up
 from torvyn.cluster.local.options import UpOptions
 from torvyn.cluster.local.status import read_status
 from torvyn.errors import ClusterError
-from torvyn.machine.local_cluster import Broker, read_state
 
 ALONE = UpOptions(has_ray=False)
 

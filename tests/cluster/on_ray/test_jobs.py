@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn._contract.enums import FlowState
+from torvyn._link.overrides import Overrides
+from torvyn._manifest.parse import parse, read
 from torvyn.cluster import place
 from torvyn.cluster.ray.connection import parse_target
 from torvyn.cluster.ray.job import ErrorReport
 from torvyn.cluster.ray.merged_statistics import merge_statistics
 from torvyn.cluster.ray.project_copy import copy_project, open_project
-from torvyn.contract.enums import FlowState
 from torvyn.errors import ArtifactError, FlowError, LinkError, UsageError
-from torvyn.link.overrides import Overrides
-from torvyn.manifest.parse import parse, read
 
 PROJECT = """\
 [torvyn]

@@ -11,8 +11,8 @@ from waiting import PATIENCE_S, eventually, pull
 import torvyn
 from failing_once import UNEXPECTED, fail_once
 from torvyn import Element, InvalidInput, Unavailable
+from torvyn._contract.signals import PENDING
 from torvyn.components import TcpSink, TcpSource, UdpSink, UdpSource
-from torvyn.contract.signals import PENDING
 from torvyn.errors import ContractError
 from torvyn.testing import CollectingSink, ScriptedSource, check_account
 

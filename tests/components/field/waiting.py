@@ -4,7 +4,7 @@ import json
 import socket
 import time
 
-from torvyn.contract.signals import Pending
+from torvyn._contract.signals import Pending
 
 PATIENCE_S = 20.0
 

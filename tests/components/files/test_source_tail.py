@@ -8,9 +8,9 @@ import pytest
 
 import torvyn
 from torvyn import InvalidInput
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components import Tail
 from torvyn.components.line_format import LineSplitter
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import ContractError
 
 

@@ -14,9 +14,9 @@ import pytest
 
 import torvyn
 from torvyn import Element, Fatal, InvalidInput, Unavailable
+from torvyn._contract.element import Context
+from torvyn._contract.signals import Pending
 from torvyn.components import SQLiteSink, SQLiteSource
-from torvyn.contract.element import Context
-from torvyn.contract.signals import Pending
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 

@@ -13,13 +13,13 @@ from scripted_server import ScriptedServer
 
 import torvyn
 from failing_once import UNEXPECTED, fail_once
+from torvyn._contract.element import Context, Element
 from torvyn._io.backoff import LONGEST_PAUSE_S
 from torvyn.components import HttpSink as Http
 from torvyn.components.config import config_text
 from torvyn.components.http.batch_body import BodyEncoder
 from torvyn.components.http.http_client import HttpClient
 from torvyn.components.http.uplink import UNKNOWN_IN_A_ROW
-from torvyn.contract.element import Context, Element
 from torvyn.errors import ContractError, InvalidInput, Unavailable
 from torvyn.testing import CollectingSink
 

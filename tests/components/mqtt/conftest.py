@@ -6,9 +6,9 @@ import pytest
 from mosquitto import running_broker
 from paho.mqtt import client as mqtt
 
+from torvyn._contract.signals import PENDING
 from torvyn.components import MqttSource as Mqtt
 from torvyn.components.config import config_text
-from torvyn.contract.signals import PENDING
 
 
 @pytest.fixture

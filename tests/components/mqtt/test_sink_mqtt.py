@@ -8,9 +8,9 @@ from driven_sink import DrivenSink
 from mosquitto import needs_mosquitto, running_broker
 
 import torvyn
+from torvyn._contract.element import Element
 from torvyn.components import MqttSink as Mqtt
 from torvyn.components.config import config_text
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput, Unavailable
 
 pytestmark = needs_mosquitto

@@ -7,7 +7,7 @@ import threading
 
 import torvyn
 from torvyn import Element
-from torvyn.link.plan import Plan
+from torvyn._link.plan import Plan
 
 RUNS = ("inline", "thread")
 

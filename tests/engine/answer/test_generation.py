@@ -11,8 +11,7 @@ from contextlib import suppress
 import pytest
 from observed_engines import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
 
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.sync_reader import AHEAD
+from torvyn._io.background_loop import AHEAD, background_loop
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import Internal, InvalidInput, Unavailable
 

@@ -14,9 +14,9 @@ import missing
 import pytest
 from pool_servers import member_of
 
+from torvyn._io.process import kept_fault_handlers
 from torvyn.engine.pool.engine import Pool
 from torvyn.errors import InvalidInput, TorvynError
-from torvyn.machine.fault_signals import kept_fault_handlers
 
 ray = pytest.importorskip("ray", reason=missing.why("ray"))
 TEXT = " ".join(f"m0w{at}" for at in range(8))

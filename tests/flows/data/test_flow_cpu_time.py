@@ -11,7 +11,7 @@ import pytest
 
 import torvyn
 from torvyn.cli.summary import statistics_tables
-from torvyn.concurrency.cpu_time import ThreadCpuTime, TimedCoroutine
+from torvyn.reactor.cpu_time import ThreadCpuTime, TimedCoroutine
 
 SPIN_NS = 2_000_000
 COUNT = 50

@@ -16,7 +16,7 @@ from benches.allocator import environment, missing
 from scale import sample
 
 import torvyn
-from torvyn.link.plan import ComponentRef
+from torvyn._link.plan import ComponentRef
 from torvyn.testing import CountingSource, StallingSink, idle, run_flow
 
 ROOT = Path(__file__).parents[3]

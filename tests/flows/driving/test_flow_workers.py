@@ -9,7 +9,7 @@ import pytest
 
 import torvyn
 from torvyn import PENDING
-from torvyn.contract.signals import Pending
+from torvyn._contract.signals import Pending
 from torvyn.errors import Internal
 from torvyn.testing import Clock, CollectingSink, CountingSource, ScriptedSource
 

@@ -18,8 +18,8 @@ from hostile_components import (
 )
 
 import torvyn
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.contract.roles import METHODS, ROLES
+from torvyn._contract.roles import METHODS, ROLES
+from torvyn._io.background_loop import background_loop
 from torvyn.errors import BugError, ContractError, Fatal, FlowError, LinkError, TorvynError
 from torvyn.testing import CollectingSink, ScriptedSource
 

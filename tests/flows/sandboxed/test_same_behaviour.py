@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn.contract.roles import Component
+from torvyn._contract.roles import Component
 from torvyn.testing.sandbox_variant import as_guest
 
 pytestmark = pytest.mark.timeout(400)

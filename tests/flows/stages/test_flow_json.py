@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import torvyn
-from torvyn.contract.element import PureElement
+from torvyn._contract.element import PureElement
 from torvyn.errors import ContractError
 from torvyn.testing import run_flow
 

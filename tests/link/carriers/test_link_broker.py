@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._io import local_cluster
+from torvyn._io.process_record import ProcessRecord
+from torvyn._link.overrides import Overrides
+from torvyn._link.plan import Plan
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.errors import LinkError
-from torvyn.link.overrides import Overrides
-from torvyn.link.plan import Plan
-from torvyn.link.project_linker import ProjectLinker
-from torvyn.machine import local_cluster
-from torvyn.machine.processes import ProcessRecord
 
 MANIFEST = """
 [torvyn]

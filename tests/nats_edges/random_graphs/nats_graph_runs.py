@@ -30,8 +30,8 @@ from nats_parts import check_account
 
 import torvyn
 from nats_server import NatsServer, ask
+from torvyn._link.plan import segments_of
 from torvyn.errors import TorvynError
-from torvyn.link.segments import segments_of
 
 LIMIT_S = 60.0
 # This process has threads as soon as a flow runs in it, so another one forks.

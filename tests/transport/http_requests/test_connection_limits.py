@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from live_server import PATIENCE_S, Served, served, wait_for
 
+from torvyn._io.resources import raise_open_files
 from torvyn.engine import Scripted
-from torvyn.machine.resources import raise_open_files
 from torvyn.transport.access.key_file import edit
 
 CROWD = 2_100

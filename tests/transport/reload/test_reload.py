@@ -22,8 +22,8 @@ from certificates import Files
 from live_server import wait_for
 from serve_process import MANIFEST, serving
 
+from torvyn._link.plan import Plan
 from torvyn.errors import TorvynError
-from torvyn.link.plan import Plan
 from torvyn.serve import app
 from torvyn.transport.listener.hangup import Reloader
 from torvyn.transport.listener.server import Server

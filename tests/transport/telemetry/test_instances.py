@@ -13,11 +13,11 @@ from keyed_server import Keyed
 from websocket_client import START, Socket
 
 import torvyn
+from torvyn._link.project_linker import ProjectLinker
+from torvyn._manifest.parse import parse
 from torvyn.components import Blocklist, Redact
 from torvyn.engine import Scripted, Service
 from torvyn.engine.prompt.prompt_flow import PromptGuard
-from torvyn.link.project_linker import ProjectLinker
-from torvyn.manifest.parse import parse
 from torvyn.serve import Application, app
 from torvyn.transport import services
 from torvyn.transport.telemetry.instances import MAX_ENDED, MAX_LISTED, PER_TURN

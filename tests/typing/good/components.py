@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 
 import torvyn
 from torvyn import PENDING, Element, End, Output, Signal, Verdict
-from torvyn.contract.signals import Pending
+from torvyn.typing import Pending
 
 
 class Inbox(torvyn.Source):

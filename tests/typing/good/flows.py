@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import reveal_type
 
 import torvyn
-from torvyn.contract.options import OnError, PolicyOptions
 from torvyn.testing import (
     Clock,
     CollectingSink,
@@ -16,6 +15,7 @@ from torvyn.testing import (
     idle,
     run_flow,
 )
+from torvyn.typing import OnError, PolicyOptions
 
 retry: PolicyOptions = {"policy": "retry", "max": 3, "backoff": "10ms", "then": "skip"}
 skip: OnError = "skip"

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 import torvyn
 from torvyn import Element, Signal, Verdict
-from torvyn.contract.functions import ComponentLike
-from torvyn.contract.options import Backpressure
+from torvyn.typing import Backpressure, ComponentLike
 
 
 def model() -> Iterator[str]:

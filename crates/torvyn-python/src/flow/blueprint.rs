@@ -16,7 +16,7 @@ use crate::enums::{Priority, from_python};
 use crate::flow::port::Port;
 use crate::lock::lock;
 
-/// `torvyn.link.plan.Plan`, as far as the reactor needs it.
+/// `torvyn._link.plan.Plan`, as far as the reactor needs it.
 #[derive(FromPyObject)]
 pub struct Plan {
     nodes: Vec<NodePlan>,

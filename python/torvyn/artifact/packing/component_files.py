@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from torvyn._manifest.records import ComponentRecord
 from torvyn.artifact.layout import is_layout
 from torvyn.artifact.lock import LockedComponent, file_digest, tree_digest
 from torvyn.errors import ArtifactError, Location, MissingError
-from torvyn.manifest.records import ComponentRecord
 from torvyn.sandbox.build.project import ENTRIES, GuestProject
 from torvyn.sandbox.guest_file import detect_language, wasm_path
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torvyn.manifest.records import FlowRecord, NodeRecord
+from torvyn._manifest.records import FlowRecord, NodeRecord
 
 
 def named_files(flow: FlowRecord, folder: Path) -> Iterator[Path]:

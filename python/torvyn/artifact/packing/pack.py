@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from torvyn._manifest.records import Manifest
 from torvyn.artifact.blob_files import write_file
 from torvyn.artifact.failures import unwritable
 from torvyn.artifact.layout import Layout
@@ -40,7 +41,6 @@ from torvyn.artifact.packing.sbom import Material, crates, lock_materials, sbom
 from torvyn.artifact.precompiled import check_compiler, code_path, compile_for
 from torvyn.artifact.wheels.download import download, requirement_files
 from torvyn.errors import UsageError
-from torvyn.manifest.records import Manifest
 from torvyn.sandbox.compile_cache import MAX_FILE_BYTES
 
 _ANNOTATION: Final = "org.opencontainers.image."

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torvyn._manifest.records import ComponentRecord, Manifest
 from torvyn.artifact.lock import LockedFile, file_digest
 from torvyn.artifact.media_types import LOCK_PATH, MANIFEST_PATH
 from torvyn.artifact.packing.component_files import ComponentFiles, files_in, relative
 from torvyn.artifact.packing.data_files import named_files
 from torvyn.errors import ArtifactError, Location
-from torvyn.manifest.records import ComponentRecord, Manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from torvyn._manifest.records import ProjectRecord
 from torvyn.artifact.json_form import canonical
 from torvyn.artifact.lock import Lock
-from torvyn.manifest.records import ProjectRecord
 
 _NAMESPACE: Final = uuid.UUID("7d0c9e61-3a56-5ab1-8d8c-6f1f5b2f3c11")
 _SPDX: Final = {

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.failures import invalid, not_found, too_large
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import (
@@ -32,7 +33,6 @@ from torvyn.artifact.registry.download import Progress, download, ignore_progres
 from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.signature.verification import Verification, verify
-from torvyn.concurrency.run_apart import run_apart
 from torvyn.errors import Diagnostic, MissingError
 
 PARALLEL: Final = 4

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import Digest
 from torvyn.artifact.reference import LayoutReference, Reference, parse_reference
@@ -21,7 +22,6 @@ from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish_referrer
 from torvyn.artifact.signature import bundle
 from torvyn.artifact.signature.keys import SigningKey
-from torvyn.concurrency.run_apart import run_apart
 
 
 @dataclass(frozen=True, slots=True)

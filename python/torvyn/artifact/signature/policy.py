@@ -24,12 +24,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NoReturn
 
+from torvyn._manifest.problems import Problems, suggestion
+from torvyn._manifest.settings import user_config
+from torvyn._manifest.toml_tree import Entry, Node, parse_tree
 from torvyn.artifact.reference import LAYOUT_SCHEME, SCHEME, Reference
 from torvyn.artifact.signature.keys import PublicKey
 from torvyn.errors import ArtifactError, Location, TorvynError
-from torvyn.manifest.problems import Problems, suggestion
-from torvyn.manifest.settings import user_config
-from torvyn.manifest.toml_tree import Entry, Node, parse_tree
 
 FILE: Final = "trust.toml"
 MACHINE_FILE: Final = Path("/etc/torvyn") / FILE

@@ -21,8 +21,8 @@ from torvyn.cli.benchmark.reference_workload import reference_rate
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
     from torvyn.cli.foreground_run import Outcome
-    from torvyn.link.plan import Plan
     from torvyn.reactor import Flow, Statistics
 
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from torvyn.machine.local_cluster import LocalCluster
+from torvyn._io.local_cluster import LocalCluster
 
 ADVICE: Final = (
     "Flows of this user find the broker by themselves. For other programs and settings:",

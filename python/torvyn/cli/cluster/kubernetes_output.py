@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from torvyn._link.overrides import RUN_NAME
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import Target
 from torvyn.errors import FlowError, UsageError
-from torvyn.link.checks.segments import RUN_NAME
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
+    from torvyn._link.project_linker import ProjectLinker
     from torvyn.cluster.kubernetes import KubernetesOptions, Manifests
-    from torvyn.link.plan import Plan
-    from torvyn.link.project_linker import ProjectLinker
 
 
 @dataclass(frozen=True, slots=True)

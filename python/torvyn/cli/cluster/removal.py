@@ -16,8 +16,8 @@ from torvyn.cli.target import Target
 from torvyn.errors import LinkError, UsageError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import ClusterPlan
     from torvyn.cluster.removal import StoredPart
-    from torvyn.link.plan import ClusterPlan
 
 _HEADS: Final = ("name", "messages", "stored")
 

@@ -14,7 +14,7 @@ from torvyn.cli.target import manifest_option, manifest_path
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from torvyn.manifest.records import ComponentRecord
+    from torvyn._manifest.records import ComponentRecord
     from torvyn.sandbox.build.build import BuildResult
     from torvyn.sandbox.build.project import GuestProject
 
@@ -41,7 +41,7 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
     Components in C need `pip install ziglang`, components in Python need `pip install
     componentize-py`.
     """
-    from torvyn.machine import native_parts
+    from torvyn._io import native_parts
     from torvyn.sandbox.build.build import build
 
     native_parts.require("sandbox")
@@ -68,9 +68,9 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
 
 def _cache_dir(manifest: Path) -> Path | None:
     """Where a run of this project looks for compiled code; None is the default folder."""
-    from torvyn.link.project_linker import library_of
-    from torvyn.manifest.parse import read
-    from torvyn.manifest.settings import resolve
+    from torvyn._link.project_linker import library_of
+    from torvyn._manifest.parse import read
+    from torvyn._manifest.settings import resolve
 
     if not manifest.is_file():
         return None
@@ -111,7 +111,7 @@ def _guests(names: tuple[str, ...], manifest: Path) -> list[GuestProject]:
 def _manifest_guests(
     manifest: Path, needed: bool
 ) -> dict[str, tuple[ComponentRecord, GuestProject]]:
-    from torvyn.manifest.parse import read
+    from torvyn._manifest.parse import read
     from torvyn.sandbox.build.project import guest_of
 
     if not needed and not manifest.is_file():

@@ -11,8 +11,8 @@ from torvyn.cli.screen import Screen
 from torvyn.cli.target import manifest_option, manifest_path
 
 if TYPE_CHECKING:
+    from torvyn._manifest.records import Manifest
     from torvyn.errors import Diagnostic
-    from torvyn.manifest.records import Manifest
 
 EXAMPLE = """\
 torvyn check
@@ -29,10 +29,10 @@ def command(screen: Screen, manifest: str, locked: bool) -> int:
     data of flows is read, and damage is a warning. The exit code is 2 if there are errors, and 3
     if the project is right but something that it names is missing, such as a registry.
     """
+    from torvyn._link.overrides import Overrides
+    from torvyn._link.project_linker import ProjectLinker
     from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.cli.store_warnings import store_warnings
-    from torvyn.link.overrides import Overrides
-    from torvyn.link.project_linker import ProjectLinker
 
     path = manifest_path(manifest)
     linker = ProjectLinker.open(path, Overrides(is_locked=locked))

@@ -76,11 +76,11 @@ def up(screen: Screen, no_ray: bool, object_store: str | None, **options: Any) -
     Flows of the same user find the broker by themselves. If standard output is not a terminal, the
     variables for other programs are printed: eval "$(torvyn cluster up)".
     """
+    from torvyn._io.local_cluster import state_folder
     from torvyn.cli.cluster.connection import ADVICE, export_lines, running_lines, variables
     from torvyn.cli.cluster.step_progress import show_step
     from torvyn.cluster.local.lifecycle import bring_up
     from torvyn.cluster.local.options import UpOptions
-    from torvyn.machine.local_cluster import state_folder
 
     store_bytes = None if object_store is None else _object_store_bytes(object_store)
     asked = UpOptions(has_ray=not no_ray, object_store_bytes=store_bytes, **options)
@@ -105,9 +105,9 @@ def status(screen: Screen) -> int:
     wait in them, and what is free on the nodes of Ray. The exit code is 1 if a part has crashed or
     does not answer, or if nothing was started.
     """
+    from torvyn._io.local_cluster import state_folder
     from torvyn.cli.cluster.status_tables import problems, render_status
     from torvyn.cluster.local.status import read_status
-    from torvyn.machine.local_cluster import state_folder
 
     found = read_status(state_folder())
     if screen.is_json:
@@ -128,9 +128,9 @@ def down(screen: Screen, purge: bool) -> int:
     Flows that use the broker wait for it, and go on after the next `up`. The elements and states
     that the broker stores are kept, unless you say `--purge`.
     """
+    from torvyn._io.local_cluster import state_folder
     from torvyn.cli.cluster.step_progress import show_step
     from torvyn.cluster.local.lifecycle import bring_down
-    from torvyn.machine.local_cluster import state_folder
 
     folder = state_folder()
     change = bring_down(folder, is_purge=purge, step=partial(show_step, screen))
@@ -174,8 +174,8 @@ for subcommand in (up, status, down, remove):
 
 
 def _object_store_bytes(text: str) -> int:
+    from torvyn._contract.units import parse_size_bytes
     from torvyn.cluster.local.options import LEAST_OBJECT_STORE_BYTES, MiB
-    from torvyn.contract.units import parse_size_bytes
 
     try:
         size_bytes = parse_size_bytes(text)

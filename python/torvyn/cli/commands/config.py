@@ -9,7 +9,7 @@ from torvyn.cli.screen import Screen
 from torvyn.cli.target import manifest_option, manifest_path, set_option, setting_pairs
 
 if TYPE_CHECKING:
-    from torvyn.manifest.settings import Setting
+    from torvyn._manifest.settings import Setting
 
 EXAMPLE = """\
 torvyn config
@@ -25,8 +25,8 @@ def command(screen: Screen, manifest: str, settings: tuple[str, ...]) -> int:
     Flags override TORVYN_* variables, which override Torvyn.toml, which overrides your user config,
     which overrides the defaults. Values from `${NAME}` variables are hidden.
     """
-    from torvyn.manifest.parse import read
-    from torvyn.manifest.settings import resolve
+    from torvyn._manifest.parse import read
+    from torvyn._manifest.settings import resolve
 
     path = manifest_path(manifest)
     # Settings exist without a project as well, but a file that the user names must exist.

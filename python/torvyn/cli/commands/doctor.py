@@ -85,7 +85,7 @@ def _native() -> Finding:
 
 
 def _parts() -> Finding:
-    from torvyn.machine.native_parts import PARTS, built_in
+    from torvyn._io.native_parts import PARTS, built_in
 
     parts = built_in()
     missing = [part for part in PARTS if part not in parts]
@@ -97,7 +97,7 @@ def _parts() -> Finding:
 
 
 def _cores() -> Finding:
-    from torvyn.machine.resources import read_resources
+    from torvyn._io.resources import read_resources
 
     found = read_resources()
     quota = found.limits.cpus
@@ -106,7 +106,7 @@ def _cores() -> Finding:
 
 
 def _memory() -> Finding:
-    from torvyn.machine.resources import read_resources
+    from torvyn._io.resources import read_resources
 
     found = read_resources()
     limits, total = found.limits, found.memory_bytes
@@ -143,7 +143,7 @@ def _open_files() -> Finding:
 
 
 def _user_config() -> Finding:
-    from torvyn.manifest.settings import user_config
+    from torvyn._manifest.settings import user_config
 
     path = user_config(os.environ)
     if path is None:
@@ -154,8 +154,8 @@ def _user_config() -> Finding:
 def _manifest() -> Finding:
     if not os.path.exists("Torvyn.toml"):
         return Finding("manifest", "ok", "none in this folder")
+    from torvyn._link.project_linker import ProjectLinker
     from torvyn.cli.memory_warnings import memory_warnings
-    from torvyn.link.project_linker import ProjectLinker
 
     linker = ProjectLinker.open("Torvyn.toml")
     problems = linker.check()
@@ -187,7 +187,7 @@ def _cluster() -> Finding:
 
 def _local_cluster() -> Iterator[Finding]:
     """What `torvyn cluster up` started; nothing if it started nothing."""
-    from torvyn.machine.local_cluster import UnreadableState, read_state, state_folder
+    from torvyn._io.local_cluster import UnreadableState, read_state, state_folder
 
     folder = state_folder()
     try:

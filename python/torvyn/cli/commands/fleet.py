@@ -91,7 +91,7 @@ def _row(report: Report) -> tuple[str, ...]:
 
 
 def _serve(screen: Screen, address: str, folder: Path, token: str | None) -> int:
-    from torvyn.concurrency.signals import SignalHandler
+    from torvyn._io.process import SignalHandler
     from torvyn.edge.reporting.collector import Collector
 
     host, _, port = address.rpartition(":")

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from torvyn._manifest.records import PRIORITIES
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.command_group import command_group
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import duration_s
 from torvyn.errors import UsageError
-from torvyn.manifest.schema.tables import PRIORITIES
 from torvyn.transport.access.key_record import ADMIN, SCOPES
 
 if TYPE_CHECKING:
+    from torvyn._manifest.settings import Settings
     from torvyn.errors import Diagnostic
-    from torvyn.manifest.settings import Settings
     from torvyn.transport.access.audit import Audit
     from torvyn.transport.access.key_record import KeyRecord
 
@@ -163,7 +163,7 @@ for subcommand in (add, list_, revoke):
 
 def _key_file(file: str | None) -> tuple[Path, Settings]:
     """The path of the key file, and the settings of the project in this folder, if any."""
-    from torvyn.manifest.settings import user_config
+    from torvyn._manifest.settings import user_config
     from torvyn.transport.settings import path_of
 
     settings = _settings()
@@ -180,10 +180,10 @@ def _key_file(file: str | None) -> tuple[Path, Settings]:
 
 def _settings() -> Settings:
     """Ignores problems of flows and components: keys can be added before a flow can run."""
-    from torvyn.manifest.parse import parse_leniently, raise_if_any, read_text
-    from torvyn.manifest.problems import Problems
-    from torvyn.manifest.records import Manifest
-    from torvyn.manifest.settings import resolve_leniently
+    from torvyn._manifest.parse import parse_leniently, raise_if_any, read_text
+    from torvyn._manifest.problems import Problems
+    from torvyn._manifest.records import Manifest
+    from torvyn._manifest.settings import resolve_leniently
 
     problems, manifest = Problems(), Manifest()
     if Path(DEFAULT).exists() and (text := read_text(DEFAULT, problems)) is not None:

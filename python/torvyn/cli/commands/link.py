@@ -12,7 +12,7 @@ from torvyn.cli.target import Target, artifact_options, flow_options
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
+    from torvyn._link.plan import Plan
 
 EXAMPLE = """\
 torvyn link flow.main
@@ -85,7 +85,7 @@ def command(
     elif screen.is_json:
         screen.document(plan.to_dict())
     elif screen.format in PICTURES:
-        from torvyn.link import picture
+        from torvyn._link import picture
 
         screen.data(getattr(picture, f"render_{screen.format}")(plan))
     else:

@@ -12,10 +12,10 @@ from torvyn.cli.screen import Screen
 from torvyn.cli.target import machine_cache_dir, manifest_option, manifest_path
 
 if TYPE_CHECKING:
+    from torvyn._manifest.records import Manifest
     from torvyn.artifact.lock import Lock
     from torvyn.artifact.model import Digest
     from torvyn.artifact.packing.pack import Packed, PackOptions
-    from torvyn.manifest.records import Manifest
 
 EXAMPLE = """\
 torvyn pack
@@ -121,10 +121,10 @@ def _pack_options(kind: type[PackOptions], options: dict[str, Any]) -> PackOptio
 
 def _checked(screen: Screen, path: Path) -> Manifest:
     """The manifest, after its components were built and its flows were linked."""
+    from torvyn._link.overrides import Overrides
+    from torvyn._link.project_linker import ProjectLinker
+    from torvyn._manifest.parse import read
     from torvyn.artifact.packing.environment import PLACEHOLDERS, with_placeholders
-    from torvyn.link.overrides import Overrides
-    from torvyn.link.project_linker import ProjectLinker
-    from torvyn.manifest.parse import read
     from torvyn.sandbox.build.build import build_or_reuse
     from torvyn.sandbox.build.project import guest_of, is_built
 
@@ -141,7 +141,7 @@ def _checked(screen: Screen, path: Path) -> Manifest:
 
 
 def _pull(reference: str, folder: Path, lock: Lock | None) -> tuple[Digest, Path]:
-    from torvyn.link.artifact_components import pull_component
+    from torvyn._link.artifacts import pull_component
 
     pulled = pull_component(reference, folder, lock, machine_cache_dir({}))
     return pulled.digest, pulled.file

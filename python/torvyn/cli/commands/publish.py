@@ -39,11 +39,11 @@ def command(screen: Screen, source: str, target: str, **options: Any) -> int:
     the registry has are not sent again, and an interrupted upload continues where it stopped.
     Logins come from docker's config.json and its helpers.
     """
+    from torvyn._io.background_loop import run_apart
     from torvyn.artifact.layout import Layout
     from torvyn.artifact.reference import LayoutReference, parse_reference
     from torvyn.artifact.registry.publish import PublishOptions, publish
     from torvyn.cli.artifacts.progress import transfer_progress
-    from torvyn.concurrency.run_apart import run_apart
 
     remote = registry_reference(target, "the target")
     local = parse_reference(source)

@@ -30,8 +30,8 @@ from torvyn.cli.target import (
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
     from torvyn.cli.foreground_run import Outcome
-    from torvyn.link.plan import Plan
 
 EXAMPLE = """\
 torvyn run

@@ -44,7 +44,7 @@ def command(screen: Screen, is_grpc: bool, wit_folder: Path | None) -> int:
         proto = resources.files("torvyn.v1").joinpath("inference.proto").read_text()
         screen.document({"proto": proto}) if screen.is_json else screen.data(proto.rstrip("\n"))
         return 0
-    from torvyn.manifest.schema.json_schema import json_schema
+    from torvyn._manifest.json_schema import json_schema
 
     if screen.is_json:
         screen.document({"schema": json_schema()})

@@ -17,9 +17,9 @@ from torvyn.cli.serving.served_project import DEFAULT, ServedProject
 from torvyn.cli.target import set_option, setting_pairs
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import TelemetryPlan
+    from torvyn._manifest.settings import Settings
     from torvyn.engine.service.service import Service
-    from torvyn.link.plan import TelemetryPlan
-    from torvyn.manifest.settings import Settings
     from torvyn.serve import ServerSettings
     from torvyn.transport.listener.server import Server
 
@@ -100,8 +100,8 @@ def command(
     the URL with `/v1`. Ctrl-C shuts the server down and gives open streams `shutdown_grace` to end;
     a second Ctrl-C ends them at once.
     """
-    from torvyn.link.defaults import telemetry_plan
-    from torvyn.machine import native_parts
+    from torvyn._io import native_parts
+    from torvyn._link.defaults import telemetry_plan
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
     from torvyn.transport.services import of_engines, of_plans

@@ -17,8 +17,8 @@ from torvyn.cli.target import Target, manifest_option, set_option
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
     from torvyn.cli.stored_elements import ShownLetter, StoredElements
-    from torvyn.link.plan import Plan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

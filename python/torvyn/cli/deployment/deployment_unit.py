@@ -12,9 +12,9 @@ from torvyn.cli.supervision.unit_options import Installation, unit_fields
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from torvyn._link.project_linker import ProjectLinker
     from torvyn.edge.generations import Deployment
     from torvyn.edge.generations.settings import DeploymentSettings
-    from torvyn.link.project_linker import ProjectLinker
 
 _EXCHANGE_S: Final = 15.0
 """For the process around the flows, after the last of them has ended."""
@@ -60,10 +60,10 @@ def plan_deployment(
 
 
 def _linker(deployment: Deployment, number: int) -> tuple[ProjectLinker, DeploymentSettings]:
+    from torvyn._link.overrides import Overrides
+    from torvyn._link.project_linker import ProjectLinker
     from torvyn.artifact.prepare import is_unpacked, prepare
     from torvyn.edge.generations.settings import DeploymentSettings
-    from torvyn.link.overrides import Overrides
-    from torvyn.link.project_linker import ProjectLinker
 
     settings = DeploymentSettings.read(deployment.settings_file)
     project = deployment.project(number)

@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from torvyn.concurrency.context_managers import CloseOnExit
-from torvyn.concurrency.signals import SignalHandler
+from torvyn._io.closing import CloseOnExit
+from torvyn._io.process import SignalHandler
 
 if TYPE_CHECKING:
     from torvyn.cli.inference.generation import AnyGeneration, AsyncCloseable

@@ -16,8 +16,8 @@ from torvyn._io.supervision import wait_for_start
 from torvyn.errors import TorvynError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan, TelemetryPlan
     from torvyn.cli.serving.served_project import ServedProject
-    from torvyn.link.plan import Plan, TelemetryPlan
     from torvyn.transport.application import Application
 
 _STOP_MARGIN_S: Final = 5.0
@@ -77,8 +77,8 @@ class ServedExchange:
 
     def _linked(self, project: ServedProject) -> dict[str, Plan]:
         """The plans to serve; raises if the settings of the server have changed."""
+        from torvyn._link.defaults import telemetry_plan
         from torvyn.errors import FlowError
-        from torvyn.link.defaults import telemetry_plan
         from torvyn.serve import ServerSettings
 
         linker = project.linker()

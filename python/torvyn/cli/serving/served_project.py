@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from torvyn.cli.target import machine_cache_dir, manifest_path
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
+    from torvyn._link.project_linker import ProjectLinker
     from torvyn.cli.screen import Screen
-    from torvyn.link.plan import Plan
-    from torvyn.link.project_linker import ProjectLinker
 
 DEFAULT = "Torvyn.toml"
 
@@ -38,9 +38,9 @@ class ServedProject:
 
     def linker(self, screen: Screen | None = None) -> ProjectLinker:
         """The linker of the manifest; of an empty one when no manifest is used."""
-        from torvyn.link.overrides import Overrides
-        from torvyn.link.project_linker import ProjectLinker
-        from torvyn.manifest.records import Manifest
+        from torvyn._link.overrides import Overrides
+        from torvyn._link.project_linker import ProjectLinker
+        from torvyn._manifest.records import Manifest
 
         overrides = Overrides(settings=self.flags)
         if self.artifact is not None:

@@ -22,8 +22,8 @@ from torvyn.errors import TorvynError
 from torvyn.reactor.swap.plan_difference import PlanDifference, compare
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
     from torvyn.cli.supervision.reloader import Reloader
-    from torvyn.link.plan import Plan
 
 LinkProject = Callable[[Path, bool], Sequence["Plan"]]
 """Links the flows of the project in a folder; whether its precompiled code is trusted."""

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from torvyn._contract.enums import FlowState
 from torvyn._io.files import tree_digest
-from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError, TorvynError
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import NodePlan, Plan
+    from torvyn._link.plan import NodePlan, Plan
     from torvyn.reactor import Flow
     from torvyn.reactor.swap.plan_difference import NodeChange, PlanDifference
     from torvyn.reactor.swap.swapper import SwapKeywords

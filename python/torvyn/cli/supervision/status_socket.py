@@ -12,8 +12,8 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn._io.resources import read_resources, resident_bytes
 from torvyn.cli.supervision.unix_server import UnixServer
-from torvyn.machine.resources import read_resources, resident_bytes
 
 if TYPE_CHECKING:
     from torvyn.reactor import Flow

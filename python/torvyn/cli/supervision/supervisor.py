@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from torvyn._io.supervision import is_notified, notify, watchdog_interval_s
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
+    from torvyn._link.plan import Plan
     from torvyn.reactor import Flow
     from torvyn.reactor.health import FlowHealth, HealthCheck
 

@@ -16,7 +16,7 @@ from torvyn.cli.target import Target, duration_s, manifest_path
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
+    from torvyn._link.plan import Plan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -85,7 +85,7 @@ def plan_installation(
     options: dict[str, Any],
 ) -> Installation:
     """Links the flows, so that one that cannot run is not installed, and describes their unit."""
-    from torvyn.manifest.schema.settings_tables import RUNTIME
+    from torvyn._manifest.setting_records import RUNTIME
 
     linker = target.linker()
     plans = linker.plans_of(None if target.is_all else target.flows)
@@ -113,7 +113,7 @@ def plan_installation(
 
 def possible_names(manifest: str) -> list[str]:
     """The names that units of the project in a folder may have: of all its flows, of each."""
-    from torvyn.link.project_linker import ProjectLinker
+    from torvyn._link.project_linker import ProjectLinker
 
     path = manifest_path(manifest)
     if not path.exists():
@@ -151,9 +151,9 @@ def unit_fields(options: dict[str, Any], is_system: bool) -> dict[str, Any]:
 
 
 def _size_bytes(option: str, text: str | None) -> int | None:
-    from torvyn.manifest.units import parse_size
+    from torvyn._contract.units import parse_size_bytes
 
     try:
-        return None if text is None else parse_size(text)
+        return None if text is None else parse_size_bytes(text)
     except ValueError as error:
         raise UsageError("cli.bad-value", f"`{option}`: {error}") from None

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn._io.http_client import ConnectionPool, require_aiohttp
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.transports.transport import ConnectionLost
-from torvyn.concurrency.connection_pool import ConnectionPool, require_aiohttp
 from torvyn.errors import Unavailable
 from torvyn.protocol import traceparent
 

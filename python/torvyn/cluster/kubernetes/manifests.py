@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torvyn._link.plan import Plan
 from torvyn.cluster.kubernetes.broker import broker_objects
 from torvyn.cluster.kubernetes.environment import (
     Names,
@@ -22,7 +23,6 @@ from torvyn.cluster.kubernetes.yaml_text import render_documents
 from torvyn.cluster.placement import Placement
 from torvyn.engine.service.flow_parts import service_parts
 from torvyn.errors import LinkError
-from torvyn.link.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from torvyn._link.plan import PlacePlan
 from torvyn.cluster.kubernetes.names import object_name
 from torvyn.cluster.kubernetes.options import KubernetesOptions
 from torvyn.errors import LinkError
-from torvyn.link.plan import PlacePlan
 
 USER: Final = 10_001
 GPU: Final = "nvidia.com/gpu"

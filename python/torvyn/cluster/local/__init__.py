@@ -11,13 +11,13 @@ broker_report  what a broker stores
 ray_report     the nodes of a Ray cluster, and what is free there
 
 Everything listens on the loopback interface and requires a token: other users of the machine, and
-web pages in a browser, can connect to its ports too. `torvyn.machine.local_cluster` has the state
+web pages in a browser, can connect to its ports too. `torvyn._io.local_cluster` has the state
 file, so that any package can ask what runs.
 
     address          the URL of the broker that runs, or None
     running_cluster  the parts that run
 """
 
-from torvyn.machine.local_cluster import address, running_cluster
+from torvyn._io.local_cluster import address, running_cluster
 
 __all__ = ["address", "running_cluster"]

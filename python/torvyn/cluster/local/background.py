@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.process_record import ProcessRecord
 from torvyn.errors import ClusterError
-from torvyn.machine.processes import ProcessRecord
 
 _POLL_S: Final = 0.02
 _LAST_LINES: Final = 5

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._io.local_cluster import Broker
 from torvyn.cluster.local.background import BackgroundProcess
 from torvyn.cluster.local.options import Sync, UpOptions
 from torvyn.cluster.local.ports import HOST, choose_port
 from torvyn.errors import MissingError, install_hint
-from torvyn.machine.local_cluster import Broker
 
 DEFAULT_PORT: Final = 4222
 READY_S: Final = 60.0

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from torvyn.concurrency.run_apart import run_apart
+from torvyn._io.background_loop import run_apart
 
 TIMEOUT_S: Final = 5.0
 _KEY_VALUE: Final = "KV_"

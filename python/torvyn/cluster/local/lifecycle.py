@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from torvyn._io.files import FileLock
-from torvyn.cluster.local.broker import STOP_S, find_server, start_broker
-from torvyn.cluster.local.options import UpOptions
-from torvyn.cluster.local.ray_head import ray_version, start_ray, stop_ray
-from torvyn.errors import ClusterError
-from torvyn.machine.local_cluster import (
+from torvyn._io.local_cluster import (
     Broker,
     LocalCluster,
     RayHead,
@@ -27,6 +23,10 @@ from torvyn.machine.local_cluster import (
     state_file,
     write_state,
 )
+from torvyn.cluster.local.broker import STOP_S, find_server, start_broker
+from torvyn.cluster.local.options import UpOptions
+from torvyn.cluster.local.ray_head import ray_version, start_ray, stop_ray
+from torvyn.errors import ClusterError
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Shows that something that takes a while is being done."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
+from torvyn._io.local_cluster import Broker, RayHead
 from torvyn.cluster.local.ports import is_free
-from torvyn.machine.local_cluster import Broker, RayHead
 
 MiB: Final = 1024 * 1024
 

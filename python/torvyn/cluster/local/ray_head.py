@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.local_cluster import RayHead, ray_environment
 from torvyn.cluster.local.background import BackgroundProcess
 from torvyn.cluster.local.options import OBJECT_STORE_BYTES, UpOptions
 from torvyn.cluster.local.ports import HOST, any_free_port, choose_port
 from torvyn.errors import MissingError, install_hint
-from torvyn.machine.local_cluster import RayHead, ray_environment
 
 DEFAULT_PORT: Final = 6379
 READY_S: Final = 120.0

@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
+from torvyn._io.local_cluster import RayHead
 from torvyn.cluster.local.broker_report import NoAnswer
-from torvyn.machine.local_cluster import RayHead
 
 TIMEOUT_S: Final = 20.0
 _PROGRAM: Final = """\

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from torvyn._io.local_cluster import Broker, RayHead
 from torvyn.cluster.local.broker_report import NoAnswer, StreamReport, read_streams
 from torvyn.cluster.local.lifecycle import state_of
 from torvyn.cluster.local.ray_report import RayReport, read_ray
-from torvyn.machine.local_cluster import Broker, RayHead
 
 State: TypeAlias = Literal["running", "silent", "crashed"]
 """Of a part: it answers; its process runs and does not answer; its process has ended."""

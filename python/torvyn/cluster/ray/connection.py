@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
+from torvyn._io.local_cluster import ray_environment, running_cluster
+from torvyn._io.process import kept_fault_handlers
 from torvyn.cluster.placement import Group, Placement
 from torvyn.cluster.ray.failures import no_room, package_missing, ray_in_use, ray_unavailable
 from torvyn.errors import UsageError
-from torvyn.machine.fault_signals import kept_fault_handlers
-from torvyn.machine.local_cluster import ray_environment, running_cluster
 
 logger = logging.getLogger("torvyn.cluster")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from torvyn._link.plan import Plan
 from torvyn.errors import ClusterError, FlowError, LinkError, MissingError, install_hint
-from torvyn.link.plan import Plan
 
 
 def package_missing() -> MissingError:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
+from torvyn._contract.enums import FlowState
 from torvyn.cluster.placement import Placement
 from torvyn.cluster.ray.failures import deadline_exceeded
 from torvyn.cluster.ray.group_replica import GroupReplica
 from torvyn.cluster.ray.job import GroupJob
 from torvyn.cluster.ray.merged_statistics import merge_statistics
-from torvyn.contract.enums import FlowState
 from torvyn.errors import ClusterError
 from torvyn.reactor import Statistics
 

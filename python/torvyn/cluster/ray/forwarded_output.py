@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from torvyn._io.line_output import LineOutput, finish
 from torvyn.cluster.ray.output_relay import STDERR, STDOUT, OutputAddress
-from torvyn.concurrency.line_output import LineOutput, finish
 
 
 class _Unbuffered(io.FileIO):

@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from torvyn._io.process import shorten_switch_interval
+from torvyn._link.plan import Plan
+from torvyn._link.project_linker import ProjectLinker
 from torvyn.cluster.ray.forwarded_output import forward_output
 from torvyn.cluster.ray.job import ErrorReport, GroupEnd, GroupJob
 from torvyn.cluster.ray.project_copy import open_project
-from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import TorvynError
-from torvyn.link.plan import Plan
-from torvyn.link.project_linker import ProjectLinker
 from torvyn.observe.logs import show_logs
 from torvyn.reactor import Flow, Statistics
 

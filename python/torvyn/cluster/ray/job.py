@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from torvyn import errors
-from torvyn.contract.inspection import describe_error
+from torvyn._contract.inspection import describe_error
 from torvyn.errors import Diagnostic, FlowError, Internal, TorvynError
 
 if TYPE_CHECKING:
+    from torvyn._link.overrides import Overrides
     from torvyn.cluster.ray.output_relay import OutputAddress
-    from torvyn.link.overrides import Overrides
     from torvyn.reactor import Statistics
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+from torvyn._contract.enums import FlowState
 from torvyn.cluster.placement import Placement
-from torvyn.contract.enums import FlowState
 from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 
 Counts = TypeVar("Counts", NodeStatistics, EdgeStatistics)

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from torvyn._io.files import new_folder, own_temporary_folder
+from torvyn._link.overrides import Overrides
+from torvyn._manifest.records import Manifest
 from torvyn.artifact.failures import invalid
 from torvyn.artifact.media_types import MANIFEST_PATH
 from torvyn.artifact.paths import check_paths
 from torvyn.cluster.ray.failures import project_too_large
 from torvyn.cluster.ray.job import ProjectCopy
-from torvyn.link.overrides import Overrides
-from torvyn.manifest.records import Manifest
 
 LARGEST_BYTES: Final = 256 << 20
 _PREFIX: Final = "TORVYN_"

@@ -18,14 +18,14 @@ from typing import Final
 from urllib.parse import quote
 
 from torvyn._io.files import FileLock, Locked, write_atomically
+from torvyn._io.local_cluster import Broker
+from torvyn._io.process_record import ProcessRecord
+from torvyn._link.plan import Plan
 from torvyn.cluster.local.broker import STOP_S, start_broker
 from torvyn.cluster.local.options import UpOptions
 from torvyn.cluster.local.ports import any_free_port
 from torvyn.cluster.ray.failures import flow_runs
 from torvyn.errors import ClusterError
-from torvyn.link.plan import Plan
-from torvyn.machine.local_cluster import Broker
-from torvyn.machine.processes import ProcessRecord
 
 logger = logging.getLogger("torvyn.cluster")
 

@@ -12,11 +12,10 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from torvyn._io.broker_login import NO_LOGIN
+from torvyn._link.plan import Plan, segments_of
 from torvyn.errors import FlowError
 from torvyn.jetstream import BrokerUnavailable, Entries
-from torvyn.link.plan import Plan
-from torvyn.link.segments import segments_of
-from torvyn.machine.broker_login import NO_LOGIN
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.entries.flow_bucket import open_bucket
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry

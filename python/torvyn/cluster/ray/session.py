@@ -16,6 +16,10 @@ from types import ModuleType
 from typing import TextIO
 from urllib.parse import urlsplit
 
+from torvyn._io.local_cluster import address as local_broker
+from torvyn._link.overrides import Overrides
+from torvyn._link.plan import Plan
+from torvyn._manifest.records import Manifest
 from torvyn.cluster.placement import Placement, place
 from torvyn.cluster.ray.connection import RayTarget, connected, parse_target
 from torvyn.cluster.ray.failures import no_broker
@@ -25,10 +29,6 @@ from torvyn.cluster.ray.output_relay import STDOUT, OutputAddress, OutputRelay
 from torvyn.cluster.ray.project_copy import copy_project
 from torvyn.cluster.ray.run_broker import run_broker
 from torvyn.cluster.ray.run_record import begin_run, end_run
-from torvyn.link.overrides import Overrides
-from torvyn.link.plan import Plan
-from torvyn.machine.local_cluster import address as local_broker
-from torvyn.manifest.records import Manifest
 
 logger = logging.getLogger("torvyn.cluster")
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element, Output
+from torvyn._contract.roles import Aggregator
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.json_fields import JSON_TYPE, parse_json, write_json
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element, Output
-from torvyn.contract.roles import Aggregator
 
 SPEC = Spec(
     name="batch",

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element, Output
+from torvyn._contract.roles import Aggregator
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.event_time import TIME_OPTIONS, WallClock, time_reader
 from torvyn.components.join_side import JoinSide, Waiting
 from torvyn.components.json_fields import JSON_TYPE, read_object
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element, Output
-from torvyn.contract.roles import Aggregator
 
 SPEC = Spec(
     name="join",

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Aggregator
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Aggregator
 
 if TYPE_CHECKING:
     from torvyn.text import SentenceSplitter

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element, Output
+from torvyn._contract.roles import Aggregator
 from torvyn.components.config import parse_config
 from torvyn.components.event_time import (
     CHECK_NS,
@@ -24,8 +26,6 @@ from torvyn.components.json_fields import JSON_TYPE, read_object, write_json
 from torvyn.components.spec import Spec
 from torvyn.components.windows.open_windows import NEVER_NS, ClosedWindow
 from torvyn.components.windows.window_options import SPEC, WindowOptions, parse_window
-from torvyn.contract.element import Element, Output
-from torvyn.contract.roles import Aggregator
 
 LATE = "late"
 """The port of elements that came too late or lie too far in the future."""

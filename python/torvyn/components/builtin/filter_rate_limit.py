@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Filter
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Filter
 
 SPEC = Spec(
     name="rate-limit",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Element
+from torvyn._contract.enums import GuardAction, GuardRules
+from torvyn._contract.signals import Verdict
 from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
-from torvyn.contract.element import Element
-from torvyn.contract.enums import GuardAction, GuardRules
-from torvyn.contract.verdict import Verdict
 
 DATA_KINDS: Final = (
     "email",

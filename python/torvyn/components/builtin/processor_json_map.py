@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element, Output
+from torvyn._contract.roles import Processor
 from torvyn.components.config import parse_config
 from torvyn.components.json_fields import (
     JSON_TYPE,
@@ -20,8 +22,6 @@ from torvyn.components.json_fields import (
     write_json,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element, Output
-from torvyn.contract.roles import Processor
 
 SPEC = Spec(
     name="json-map",

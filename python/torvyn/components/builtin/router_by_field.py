@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Router
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.json_fields import (
     MISSING,
@@ -17,8 +19,6 @@ from torvyn.components.json_fields import (
     write_json,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Router
 
 SPEC = Spec(
     name="by-field",

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Sink
+from torvyn._contract.signals import End
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Sink
-from torvyn.contract.signals import End
 
 SPEC = Spec(
     name="collect",

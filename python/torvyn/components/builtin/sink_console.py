@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from typing import ClassVar, TextIO
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Sink
+from torvyn._io.line_output import write_text
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.concurrency.line_output import write_text
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Sink
 from torvyn.errors import Fatal, Unavailable
 from torvyn.text.control_characters import escape_controls
 

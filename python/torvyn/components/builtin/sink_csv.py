@@ -11,6 +11,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Sink
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.append_file import MODE, PATH, AppendFile
@@ -24,8 +26,6 @@ from torvyn.components.json_fields import (
     write_json,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Sink
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

@@ -10,14 +10,14 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Sink
 from torvyn.components.batch_results import BatchResults, Results
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.append_file import MODE, PATH, AppendFile
 from torvyn.components.json_fields import to_json_value, write_json
 from torvyn.components.line_format import encode_json_line
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Sink
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

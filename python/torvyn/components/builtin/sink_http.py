@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 from urllib.parse import SplitResult
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Sink
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
@@ -24,8 +26,6 @@ from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.server_url import UrlRules, parse_server_url
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Sink
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.json_fields import EXTRA, parse_object, reject_extra
 from torvyn.components.network.modbus_device import (
@@ -22,7 +23,6 @@ from torvyn.components.network.modbus_device import (
 from torvyn.components.network.sockets import parse_address
 from torvyn.components.retry import RetryingSink
 from torvyn.components.spec import Spec
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

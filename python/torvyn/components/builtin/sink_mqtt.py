@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import BINARY, Element
+from torvyn._contract.roles import Sink
 from torvyn._io.backoff import Backoff
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import wrong_config
@@ -34,8 +36,6 @@ from torvyn.components.mqtt.publisher import (
 )
 from torvyn.components.mqtt.topic_template import topic_template
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import BINARY, Element
-from torvyn.contract.roles import Sink
 from torvyn.errors import InvalidInput, Unavailable
 
 MARKS: Final = ("seq", "epoch", "historical")

@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Sink
 from torvyn._io.backoff import Backoff
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
@@ -35,8 +37,6 @@ from torvyn.components.network.nats_client import (
 from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
 from torvyn.components.template import text_template
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Sink
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.roles import Sink
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
-from torvyn.contract.element import Element
-from torvyn.contract.roles import Sink
 
 SPEC = Spec(
     name="null",

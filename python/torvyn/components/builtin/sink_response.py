@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from torvyn._contract.element import Element
+from torvyn._contract.signals import End
 from torvyn.components.builtin.sink_console import Console
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
-from torvyn.contract.element import Element
-from torvyn.contract.signals import End
 
 SPEC = Spec(
     name="response",

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
+from torvyn._contract.element import Element
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config
 from torvyn.components.line_format import SINK_FORMAT, encode_line
 from torvyn.components.network.serial_port import OPTIONS, SerialAway, SerialPort
 from torvyn.components.retry import RetryingSink
 from torvyn.components.spec import Spec
-from torvyn.contract.element import Element
 
 SPEC = Spec(
     name="serial",

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.sqlite_files import (
@@ -32,7 +33,6 @@ from torvyn.components.json_fields import (
 )
 from torvyn.components.retry import ON_DISCONNECT, RetryingSink
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 SPEC = Spec(

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.line_format import SINK_FORMAT, encode_line
 from torvyn.components.network.socket_sink import PEER_ADDRESS, SocketSink
 from torvyn.components.network.sockets import Address, keep_alive, was_closed
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
 
 SPEC = Spec(
     name="tcp",

@@ -9,11 +9,11 @@ import errno
 import socket
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element
 from torvyn.components.network.socket_sink import PEER_ADDRESS, SocketSink
 from torvyn.components.network.sockets import Address
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 SPEC = Spec(

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, Final
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.files.csv_format import DELIMITER, parse_delimiter
 from torvyn.components.files.file_position import FilePosition
@@ -18,8 +20,6 @@ from torvyn.components.files.text_files import open_to_read
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.line_format import ENCODING, line_encoding
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

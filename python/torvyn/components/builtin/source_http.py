@@ -11,14 +11,14 @@ import ipaddress
 from collections import deque
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.network.sockets import parse_address
 from torvyn.components.packages import import_package
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import check_key_pair, server_tls
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

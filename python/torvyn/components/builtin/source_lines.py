@@ -13,13 +13,13 @@ import sys
 import threading
 from typing import IO, Any, ClassVar, Final
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
 from torvyn.components.config import parse_config
 from torvyn.components.files.file_position import FilePosition
 from torvyn.components.files.text_files import open_to_read
 from torvyn.components.line_format import LineFormat, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

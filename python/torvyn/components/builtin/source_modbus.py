@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.json_fields import JSON_TYPE, write_json
@@ -25,9 +28,6 @@ from torvyn.components.network.poll_schedule import TIME_FIELD, PollSchedule, ut
 from torvyn.components.network.sockets import parse_address
 from torvyn.components.retry import PollRetry
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 SPEC = Spec(

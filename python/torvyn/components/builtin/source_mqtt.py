@@ -14,6 +14,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import wrong_config
 from torvyn.components.mqtt.mqtt_component import MqttComponent
 from torvyn.components.mqtt.options import (
@@ -27,9 +30,6 @@ from torvyn.components.mqtt.packets import RETAIN, Message, encode_acknowledgeme
 from torvyn.components.mqtt.subscriptions import Subscriptions
 from torvyn.components.mqtt.unacknowledged_messages import UnacknowledgedMessages
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 
 MAX_RECEIVE: Final = 65535
 _MAX_TOPICS_KNOWN: Final = 4096

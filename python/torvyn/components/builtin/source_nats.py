@@ -12,6 +12,9 @@ import logging
 from collections import deque
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.network.inbox import CAPACITY, Inbox
@@ -23,9 +26,6 @@ from torvyn.components.network.nats_client import (
     render_servers,
 )
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 logger = logging.getLogger("torvyn.components")

@@ -11,6 +11,9 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.json_fields import JSON_TYPE, to_json_value, write_json
@@ -19,9 +22,6 @@ from torvyn.components.network.opcua_client import OpcUaClient
 from torvyn.components.network.poll_schedule import TIME_FIELD, PollSchedule, utc_text
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 logger = logging.getLogger("torvyn.components")

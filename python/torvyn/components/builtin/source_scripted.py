@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 
 # fmt: off
 DEFAULT_TOKENS = (

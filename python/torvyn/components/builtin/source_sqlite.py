@@ -10,15 +10,15 @@ import sqlite3
 from collections import deque
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.files.sqlite_files import DatabaseAway, connect, from_sql, quoted, translated
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.retry import ON_DISCONNECT, PollRetry
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(

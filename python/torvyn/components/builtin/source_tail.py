@@ -13,15 +13,15 @@ import stat
 from collections import deque
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.files.file_position import FINGERPRINT_BYTES, FilePosition
 from torvyn.components.files.rotation import find_rotated
 from torvyn.components.line_format import LineFormat, LineSplitter, SplitLine, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 from torvyn.errors import Unavailable
 
 logger = logging.getLogger("torvyn.components")

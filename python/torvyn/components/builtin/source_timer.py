@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
+from torvyn._contract.roles import Source
+from torvyn._contract.signals import PENDING, Pending
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, Pending
 
 SPEC = Spec(
     name="timer",

@@ -12,11 +12,11 @@ import socket
 import struct
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Output
 from torvyn.components.network.line_receiver import Received
 from torvyn.components.network.socket_listener import ADDRESS, LISTENER_OPTIONS, SocketListener
 from torvyn.components.network.sockets import render_address
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
 
 logger = logging.getLogger("torvyn.components")
 

@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from torvyn._contract.element import Element
 from torvyn.components.identity import ORIGIN_SHIFT
 from torvyn.components.json_fields import parse_json
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 CONTENT_TYPES: Final = {"json-array": "application/json", "ndjson": "application/x-ndjson"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from torvyn._contract.element import Element
 from torvyn._native import text_field
 from torvyn.components.json_fields import (
     MISSING,
@@ -16,7 +17,6 @@ from torvyn.components.json_fields import (
     to_json_value,
     write_json,
 )
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 _ATTRIBUTE: Final = "attribute:"

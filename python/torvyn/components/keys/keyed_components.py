@@ -15,13 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from torvyn._contract.config import init_argument
+from torvyn._contract.element import Element
+from torvyn._contract.inspection import defines, own_attribute, read_attribute
+from torvyn._contract.roles import METHODS, Component, Emissions
 from torvyn.components.keys import KEY_BYTES
 from torvyn.components.keys.key_reader import KeyFunction, key_reader
 from torvyn.components.keys.oldest_elements import OldestElements
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.element import Element
-from torvyn.contract.inspection import defines, own_attribute, read_attribute
-from torvyn.contract.roles import METHODS, Component, Emissions
 
 BY_MEMORY: Final = "evicted by memory"
 """Those of the evicted keys for which there was no memory, though `max_keys` allowed more."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from torvyn._contract.inspection import has_attribute
+from torvyn._contract.roles import Aggregator, Component, Processor
 from torvyn.components.keys.keyed_components import KeyedComponents
-from torvyn.contract.inspection import has_attribute
-from torvyn.contract.roles import Aggregator, Component, Processor
 
 
 class Keyed(Component):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torvyn._contract.roles import Component
 from torvyn.components.config import parse_config
 from torvyn.components.connection import Connection
 from torvyn.components.mqtt.link import Link
@@ -15,7 +16,6 @@ from torvyn.components.mqtt.options import Broker, BrokerLimits
 from torvyn.components.mqtt.packets import Message
 from torvyn.components.mqtt.subscriptions import Subscriptions
 from torvyn.components.spec import Spec
-from torvyn.contract.roles import Component
 from torvyn.errors import Unavailable
 
 

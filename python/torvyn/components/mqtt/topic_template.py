@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from torvyn._contract.element import Element
 from torvyn.components.mqtt.options import check_topic
 from torvyn.components.spec import Spec
 from torvyn.components.template import text_template
-from torvyn.contract.element import Element
 
 
 def topic_template(spec: Spec, template: str) -> Callable[[Element], bytes]:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from torvyn._io.event_loop import keep_task
 from torvyn.components.restart import keep_task_running
-from torvyn.concurrency.per_loop import keep_task
 
 REQUEST_MESSAGES: Final = 256
 EXPIRES_S: Final = 30.0

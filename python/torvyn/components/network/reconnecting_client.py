@@ -13,11 +13,11 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from torvyn._io.background_loop import background_loop
 from torvyn._io.backoff import Backoff
+from torvyn._io.event_loop import end_task, is_ending
 from torvyn.components.connection import Connection
 from torvyn.components.restart import keep_task_running
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.end_task import end_task, is_ending
 
 CLOSE_TIMEOUT_S: Final = 3.0
 

@@ -6,6 +6,7 @@ import socket
 import threading
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Output
 from torvyn.components.config import parse_config
 from torvyn.components.line_format import LineFormat, line_options
 from torvyn.components.network.inbox import CAPACITY
@@ -13,7 +14,6 @@ from torvyn.components.network.line_receiver import LineReceiver, Received
 from torvyn.components.network.sockets import listen, parse_address, render_address
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option
-from torvyn.contract.element import Output
 
 ADDRESS: Final = Option("address", "text", "127.0.0.1:9000", "The `host:port` to listen on.")
 LISTENER_OPTIONS: Final = (

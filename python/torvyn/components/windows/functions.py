@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from torvyn._contract.element import Element
 from torvyn.components.json_fields import MISSING, get_field
-from torvyn.contract.element import Element
 from torvyn.errors import InvalidInput
 
 _CALL: Final = re.compile(r"\s*([a-z]+[0-9.]*)\s*(?:\(([^()]*)\))?\s*")

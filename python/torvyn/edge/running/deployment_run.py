@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.process import SignalWaiter
 from torvyn._io.supervision import notify
-from torvyn.concurrency.signals import SignalWaiter
 from torvyn.edge.failures import damaged
 from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.generations.disk import held_lock, is_writable

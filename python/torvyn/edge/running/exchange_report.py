@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from torvyn.contract.enums import TextEnum
+from torvyn._contract.enums import TextEnum
 
 
 class Way(TextEnum):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.process import SignalWaiter
 from torvyn._io.supervision import notify, watchdog_interval_s
-from torvyn.concurrency.signals import SignalWaiter
 from torvyn.edge.generations import Deployment, GenerationRecord
 from torvyn.edge.running.generation_process import GenerationProcess
 from torvyn.edge.running.run_options import RunOptions

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from torvyn._link.plan import NodePlan, Plan
 from torvyn.artifact.media_types import (
     LOCK_PATH,
     MANIFEST_PATH,
@@ -19,7 +20,6 @@ from torvyn.artifact.media_types import (
     WHEEL_FOLDER,
 )
 from torvyn.artifact.packing.data_files import texts
-from torvyn.link.plan import NodePlan, Plan
 
 _DESCRIPTIONS: Final = (MANIFEST_PATH, LOCK_PATH, SBOM_PATH, PROVENANCE_PATH)
 _UNUSED_SUFFIXES: Final = (".wit", ".cwasm")

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+from torvyn._io.background_loop import run_apart
 from torvyn.artifact.failures import invalid
 from torvyn.artifact.layout import Layout
 from torvyn.artifact.model import TITLE, Descriptor, Digest, ImageManifest
@@ -17,7 +18,6 @@ from torvyn.artifact.registry.download import download, ignore_progress
 from torvyn.artifact.registry.fetch import PARALLEL, all_of
 from torvyn.artifact.registry.http.connection import Connection, Limits
 from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.concurrency.run_apart import run_apart
 from torvyn.edge.channel.document import PAYLOAD_TYPE
 from torvyn.edge.channel.publication import MAX_BYTES
 from torvyn.edge.failures import unreachable

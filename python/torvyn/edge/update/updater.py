@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from torvyn.contract.enums import TextEnum
+from torvyn._contract.enums import TextEnum
 from torvyn.edge.artifact_source import add_from_layout
 from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, accept
 from torvyn.edge.channel.publication import KeySet

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.signals import End
+from torvyn._contract.signals import End
 from torvyn.engine.answer.answer import FlowAccount
 from torvyn.engine.answer.choice_flow import ChoiceFlow
 from torvyn.engine.answer.flow_fit import is_guard, must_fit, reason_of

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.element import Element, Output
-from torvyn.contract.signals import End
+from torvyn._contract.element import Element, Output
+from torvyn._contract.signals import End
 from torvyn.engine.delta import Delta, Piece
 from torvyn.errors import FlowError, TorvynError
 from torvyn.protocol.frames import Kind

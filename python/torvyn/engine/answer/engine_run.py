@@ -14,10 +14,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torvyn.concurrency.process_exit import await_if_abandoned
-from torvyn.concurrency.require_asyncio import require_asyncio
-from torvyn.concurrency.turns import Share
-from torvyn.contract.enums import PriorityClass
+from torvyn._contract.enums import PriorityClass
+from torvyn._io.background_loop import await_if_abandoned
+from torvyn._io.event_loop import require_asyncio
+from torvyn._io.turns import Share
 from torvyn.engine.answer.answer import Reader
 from torvyn.engine.answer.outcome import Outcome
 from torvyn.engine.answer.response import Response

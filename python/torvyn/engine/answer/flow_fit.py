@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
+from torvyn._contract.signals import End
 from torvyn.components import GUARDS
 from torvyn.components.text_guard import Guard
-from torvyn.contract.signals import End
 from torvyn.errors import LinkError
 from torvyn.protocol.frames import FinishReason
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import NodePlan, Plan
+    from torvyn._link.plan import NodePlan, Plan
 
 
 def must_fit(plan: Plan) -> None:

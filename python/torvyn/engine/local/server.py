@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._io.resources import allowed_cpus
 from torvyn.engine.thread_stream import ThreadStream
 from torvyn.errors import InvalidInput, MissingError, Unavailable, install_hint
-from torvyn.machine.resources import allowed_cpus
 
 CLOSE_S: Final = 5.0
 """How long `close` waits for running answers: reading a prompt cannot be interrupted."""

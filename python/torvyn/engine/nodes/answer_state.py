@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.contract.signals import End
+from torvyn._contract.signals import End
 from torvyn.engine.answer.replay import Key, Progress, Rest, generation_lost, key_of
 from torvyn.engine.delta import Delta
 

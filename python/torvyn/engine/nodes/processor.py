@@ -10,12 +10,11 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Element, Output
+from torvyn._contract.roles import Emissions, RequestProcessor
+from torvyn._contract.signals import End
 from torvyn.components.config import wrong_config
 from torvyn.components.spec import Spec
-from torvyn.contract.element import Element, Output
-from torvyn.contract.request_roles import RequestProcessor
-from torvyn.contract.roles import Emissions
-from torvyn.contract.signals import End
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
 from torvyn.engine.nodes.answer_state import AnswerState

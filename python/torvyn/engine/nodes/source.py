@@ -14,14 +14,12 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import AnswerNode, Source
+from torvyn._contract.signals import PENDING, End, Pending
+from torvyn._io.background_loop import SyncReader, background_loop
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.sync_reader import SyncReader
-from torvyn.contract.element import Output
-from torvyn.contract.request_roles import AnswerNode
-from torvyn.contract.roles import Source
-from torvyn.contract.signals import PENDING, End, Pending
 from torvyn.engine.answer.replay import Rest, generation_lost
 from torvyn.engine.delta import Delta, as_delta
 from torvyn.engine.engine import Engine

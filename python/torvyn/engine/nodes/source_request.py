@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
+from torvyn._contract.element import Output
+from torvyn._contract.roles import RequestSource as RequestSourceRole
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
-from torvyn.contract.element import Output
-from torvyn.contract.request_roles import RequestSource as RequestSourceRole
 from torvyn.engine.prompt.prompt import Prompt
 from torvyn.engine.prompt.prompt_file import read_input
 from torvyn.engine.request import Request

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from torvyn.concurrency.connection_pool import ConnectionPool, release_response, require_aiohttp
+from torvyn._io.http_client import ConnectionPool, release_response, require_aiohttp
 from torvyn.engine.openai.client import Direct, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 import torvyn
-from torvyn.concurrency.per_loop import PerLoop
+from torvyn._io.event_loop import PerLoop
 from torvyn.engine.openai.client import Direct, Part, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.native_http import (

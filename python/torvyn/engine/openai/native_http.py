@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import SplitResult
 
 from torvyn import _native
-from torvyn.concurrency.earliest_timer import EarliestTimer
+from torvyn._io.event_loop import EarliestTimer
 from torvyn.engine.openai.client import Direct, Part
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from concurrent.futures import Future
 from typing import Any, ClassVar, Final
 
-from torvyn.concurrency.background_loop import background_loop
+from torvyn._io.background_loop import background_loop
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai.client import ClientName
 from torvyn.engine.openai.engine import OpenAI

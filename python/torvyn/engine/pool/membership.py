@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
-from torvyn.concurrency.background_loop import background_loop
+from torvyn._io.background_loop import background_loop
 from torvyn.engine.pool.health import HealthChecks
 from torvyn.engine.pool.member import Member
 from torvyn.engine.pool.members import Members

@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._io.local_cluster import running_cluster
+from torvyn._io.process import kept_fault_handlers
 from torvyn.engine.pool.limits import bad_option
 from torvyn.engine.pool.membership import Placed
 from torvyn.errors import MissingError, Unavailable, install_hint
-from torvyn.machine.fault_signals import kept_fault_handlers
-from torvyn.machine.local_cluster import running_cluster
 
 _PLACE: Final = {"cpus": "num_cpus", "gpus": "num_gpus", "resources": "resources"}
 _STORE_BYTES: Final = 80_000_000

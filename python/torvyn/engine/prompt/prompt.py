@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from torvyn.contract.element import Element, Output
+from torvyn._contract.element import Element, Output
 from torvyn.engine.prompt.prompt_texts import texts_of, with_texts
 from torvyn.engine.request import Request
 from torvyn.errors import InvalidInput

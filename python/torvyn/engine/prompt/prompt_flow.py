@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torvyn.contract.element import Element, Output
+from torvyn._contract.element import Element, Output
 from torvyn.engine.prompt.prompt import Prompt
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torvyn.errors import LinkError
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import NodePlan, Plan
+    from torvyn._link.plan import NodePlan, Plan
 
 RESPONSE = "response"
 REQUEST = "request"
@@ -72,7 +72,7 @@ def _between(
 
 
 def _ancestors(plan: Plan, name: str) -> set[str]:
-    from torvyn.link.checks.topology import reachable
+    from torvyn._link.graph import reachable
 
     before = reachable([name], lambda to: [e.source for e in plan.edges if e.target == to])
     return before - {name}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from torvyn.concurrency.context_managers import CloseOnExit
+from torvyn._io.closing import CloseOnExit
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation, load_flows
 from torvyn.engine.nodes.processor import EngineProcessor
@@ -27,9 +27,9 @@ from torvyn.engine.service.flow_parts import ServiceParts, service_parts, unfit
 from torvyn.errors import FlowError
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import NodePlan, Plan
     from torvyn.engine.answer.answer_flows import MakeFlow
     from torvyn.engine.prompt.prompt_flow import PromptGuard
-    from torvyn.link.plan import NodePlan, Plan
 
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = {}
@@ -150,7 +150,7 @@ def _version_of(plan: Plan, parts: ServiceParts, source: EngineSource) -> _Versi
 
 def _source_of(node: NodePlan, plan: Plan) -> EngineSource:
     """The component that opens the engine of the node."""
-    from torvyn.link.component_loader import instantiate
+    from torvyn._link.component_library import instantiate
 
     component = instantiate(node.component)
     if isinstance(component, EngineProcessor):

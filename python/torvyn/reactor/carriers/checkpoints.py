@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import is_instance
+from torvyn._contract.roles import AnswerNode, RequestProcessor
+from torvyn._link.plan import NodePlan
 from torvyn.components.keys.keyed_roles import Keyed
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import is_instance
-from torvyn.contract.request_roles import AnswerNode, RequestProcessor
 from torvyn.durable import Checkpoint, LogStatistics, SavedState, StateLog
 from torvyn.durable.state_log import (
     KEYED,
@@ -21,7 +22,6 @@ from torvyn.durable.state_log import (
     key_of,
     key_part,
 )
-from torvyn.link.plan import NodePlan
 from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan
 from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
 from torvyn.reactor.run.method_binding import acknowledges

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torvyn._contract.element import Context
+from torvyn._contract.enums import Role
+from torvyn._link.plan import Plan
 from torvyn._native import Bell, NativeFlow
-from torvyn.contract.element import Context
-from torvyn.contract.enums import Role
 from torvyn.durable import DurableStore, LogStatistics, StoreUnavailable
 from torvyn.durable.dead_letters import FILE, DeadLetterStore
 from torvyn.durable.start_wait import StartWait
-from torvyn.link.plan import Plan
 from torvyn.reactor.carriers.carrier_end import EndingCarrier
 from torvyn.reactor.carriers.checkpoints import (
     Checkpoints,

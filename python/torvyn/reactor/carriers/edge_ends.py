@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.roles import Sink, Source
+from torvyn._contract.roles import Sink, Source
 
 if TYPE_CHECKING:
     from torvyn._native import EdgeLog

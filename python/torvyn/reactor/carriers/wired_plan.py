@@ -10,8 +10,8 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from torvyn.contract.enums import Role
-from torvyn.link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan
+from torvyn._contract.enums import Role
+from torvyn._link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan
 from torvyn.reactor.carriers.edge_ends import EdgeReader, EdgeWriter
 
 Name = TypeVar("Name")

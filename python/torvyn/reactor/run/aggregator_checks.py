@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import has_attribute, read_attribute
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import has_attribute, read_attribute
+from torvyn._link.plan import NodePlan, Plan
 from torvyn.errors import FlowError
-from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.run.method_binding import acknowledges, counts_held_elements
 
 if TYPE_CHECKING:

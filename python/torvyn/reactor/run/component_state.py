@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from torvyn.contract.inspection import has_attribute
-from torvyn.contract.roles import Component
+from torvyn._contract.inspection import has_attribute
+from torvyn._contract.roles import Component
 from torvyn.errors import ContractError
 
 BYTES: Final = b"b"

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Final
 
-from torvyn.contract.signals import PENDING
-from torvyn.link.plan import Plan
+from torvyn._contract.signals import PENDING
+from torvyn._link.plan import Plan
 
 CHECK_S: Final = 0.01
 BURST_S: Final = 0.1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from torvyn.contract.enums import ErrorKind
-from torvyn.link.plan import Plan
+from torvyn._contract.enums import ErrorKind
+from torvyn._link.plan import Plan
 from torvyn.reactor.failures import component_label, element_label, error_text
 
 logger = logging.getLogger("torvyn.reactor")

@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
+from torvyn._contract.element import Context
+from torvyn._contract.enums import FailureKind, FlowState
+from torvyn._contract.inspection import is_instance
+from torvyn._contract.roles import RequestProcessor
+from torvyn._contract.signals import End
+from torvyn._io.line_output import line_prefix, lines_with
+from torvyn._link.plan import Plan
 from torvyn._native import ManualClock, NativeFlow
-from torvyn.concurrency.line_output import line_prefix, lines_with
-from torvyn.contract.element import Context
-from torvyn.contract.enums import FailureKind, FlowState
-from torvyn.contract.inspection import is_instance
-from torvyn.contract.request_roles import RequestProcessor
-from torvyn.contract.signals import End
-from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception
 from torvyn.reactor.native_statistics import empty_statistics

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 
+from torvyn._contract.inspection import set_node
+from torvyn._link.plan import Plan
 from torvyn._native import NativeFlow
-from torvyn.contract.inspection import set_node
-from torvyn.link.plan import Plan
 from torvyn.reactor.failures import init_failure, init_timeout, is_from_outside
 from torvyn.reactor.run.error_log import log_acknowledge_failure
 from torvyn.reactor.runners import Runner

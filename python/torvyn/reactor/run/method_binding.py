@@ -10,11 +10,17 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from torvyn.contract.batch_methods import batch_method_of, has_single_method
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
-from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS, Component
-from torvyn.link.component_traits import has_timer, inputs_of
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import bound_method, has_attribute, iterator_of
+from torvyn._contract.roles import (
+    METHODS,
+    OPTIONAL_METHODS,
+    TIMER_METHODS,
+    Component,
+    batch_method_of,
+    has_single_method,
+)
+from torvyn._link.component_traits import has_timer, inputs_of
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from torvyn._contract.element import Context
+from torvyn._contract.enums import ErrorKind
+from torvyn._link.plan import EdgePlan, Plan
 from torvyn._native import ManualClock, NativeFlow
-from torvyn.contract.element import Context
-from torvyn.contract.enums import ErrorKind
-from torvyn.link.plan import EdgePlan, Plan
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner
 

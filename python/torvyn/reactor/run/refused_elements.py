@@ -11,16 +11,16 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from torvyn._contract.enums import ErrorKind
 from torvyn._native import EdgeLog
-from torvyn.contract.enums import ErrorKind
 from torvyn.durable.dead_letters import DeadLetterStore, NewLetter
 from torvyn.durable.failures import StoreUnavailable
 from torvyn.errors import ComponentError, FlowError, TorvynError
 from torvyn.reactor.failures import component_label, error_text
 
 if TYPE_CHECKING:
-    from torvyn.contract.element import Context
-    from torvyn.link.plan import Plan
+    from torvyn._contract.element import Context
+    from torvyn._link.plan import Plan
 
 logger = logging.getLogger("torvyn.reactor")
 

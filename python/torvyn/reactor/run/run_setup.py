@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torvyn.contract.element import Context
-from torvyn.contract.inspection import (
+from torvyn._contract.element import Context
+from torvyn._contract.inspection import (
     class_name,
     describe_error,
     has_attribute,
@@ -18,13 +18,12 @@ from torvyn.contract.inspection import (
     read_attribute,
     set_wall_clock,
 )
-from torvyn.contract.request_roles import RequestProcessor, RequestSource
-from torvyn.contract.roles import Component
+from torvyn._contract.roles import Component, RequestProcessor, RequestSource
+from torvyn._link.component_library import instantiate
+from torvyn._link.component_traits import has_timer, is_guest
+from torvyn._link.plan import NodePlan, Plan
+from torvyn._manifest.setting_records import GUEST_INIT_TIMEOUT_S
 from torvyn.errors import LinkError
-from torvyn.link.component_loader import instantiate
-from torvyn.link.component_traits import has_timer, is_guest
-from torvyn.link.plan import NodePlan, Plan
-from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner, make_runner
 from torvyn.text.redaction import redact

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from torvyn._contract.enums import CallOutcome, FlowState, Role
+from torvyn._contract.inspection import is_instance, own_attribute
+from torvyn._link.plan import EdgePlan, Plan
 from torvyn._native import NativeFlow
 from torvyn.components.connection import Connection
 from torvyn.components.text_guard import Guard
-from torvyn.contract.enums import CallOutcome, FlowState, Role
-from torvyn.contract.inspection import is_instance, own_attribute
-from torvyn.link.plan import EdgePlan, Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.merged_statistics import merge
 from torvyn.reactor.native_statistics import from_native

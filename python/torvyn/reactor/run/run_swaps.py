@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torvyn.contract.element import Context
+from torvyn._contract.element import Context
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import BlockingDriver, LifecycleDriver, no_limit
 from torvyn.reactor.swap.swapper import Swapper

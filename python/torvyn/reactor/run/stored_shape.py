@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from torvyn._link.plan import Plan
 from torvyn.errors import FlowError
-from torvyn.link.plan import Plan
 
 
 def state_path(plan: Plan) -> Path:

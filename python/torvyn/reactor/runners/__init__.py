@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from torvyn._contract.element import Context
+from torvyn._contract.inspection import read_attribute
+from torvyn._contract.roles import Component
+from torvyn._link.component_traits import is_guest
+from torvyn._link.plan import NodePlan
 from torvyn.components.config import config_text
-from torvyn.contract.roles import Component
-from torvyn.contract.element import Context
-from torvyn.contract.inspection import read_attribute
-from torvyn.link.component_traits import is_guest
-from torvyn.link.plan import NodePlan
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.runners.inline_runner import GuestRunner, InlineRunner
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from torvyn.concurrency.background_loop import end_loop
-from torvyn.concurrency.cpu_time import TimedCoroutine
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.roles import Component
-from torvyn.link.plan import NodePlan
+from torvyn._contract.config import init_argument
+from torvyn._contract.roles import Component
+from torvyn._io.background_loop import end_loop
+from torvyn._link.plan import NodePlan
+from torvyn.reactor.cpu_time import TimedCoroutine
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
 from torvyn.reactor.run.error_log import log_acknowledge_failure
 from torvyn.reactor.runners.call_timer import CallTimer

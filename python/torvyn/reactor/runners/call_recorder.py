@@ -11,11 +11,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from torvyn.contract.batch import Batch
-from torvyn.contract.batch_methods import batch_method_of, has_single_method
-from torvyn.contract.enums import CallOutcome, Role
-from torvyn.contract.roles import BATCH_METHODS, METHODS, Component
-from torvyn.contract.signals import End, Pending
+from torvyn._contract.element import Batch
+from torvyn._contract.enums import CallOutcome, Role
+from torvyn._contract.roles import (
+    BATCH_METHODS,
+    METHODS,
+    Component,
+    batch_method_of,
+    has_single_method,
+)
+from torvyn._contract.signals import End, Pending
 
 RecordedCall = tuple[str, CallOutcome, int, int, int, int, int]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
+from torvyn._contract.config import init_argument
+from torvyn._contract.element import Context
+from torvyn._contract.inspection import read_attribute, set_context, set_node
+from torvyn._contract.roles import Component
+from torvyn._link.plan import NodePlan
 from torvyn._native import NativeStage
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.element import Context
-from torvyn.contract.inspection import read_attribute, set_context, set_node
-from torvyn.contract.roles import Component
-from torvyn.link.plan import NodePlan
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.run.method_binding import bind
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, wrap_error

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
-from torvyn.concurrency.background_loop import background_loop, discard_background_loop
+from torvyn._io.background_loop import background_loop, discard_background_loop
 from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 
 CallLimit = Callable[[Any, str], AbstractContextManager[None]]

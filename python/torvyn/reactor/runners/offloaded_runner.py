@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from torvyn._contract.element import Context
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import has_attribute, set_context, set_node
+from torvyn._contract.roles import Component, batch_method_of
+from torvyn._link.plan import NodePlan
 from torvyn._native import Port
-from torvyn.contract.batch_methods import batch_method_of
-from torvyn.contract.element import Context
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import has_attribute, set_context, set_node
-from torvyn.contract.roles import Component
 from torvyn.errors import DeadlineExceeded, Internal
-from torvyn.link.plan import NodePlan
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.stages.batch_executor import BatchExecutor

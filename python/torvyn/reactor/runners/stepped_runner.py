@@ -13,10 +13,10 @@ from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from torvyn._contract.config import init_argument
+from torvyn._contract.roles import Component
+from torvyn._link.plan import NodePlan
 from torvyn._native import ManualClock, Waker
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.roles import Component
-from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner, awaited_call_error
 

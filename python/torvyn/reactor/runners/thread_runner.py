@@ -7,12 +7,12 @@ import logging
 import threading
 from concurrent.futures import Future
 
-from torvyn.concurrency.cpu_time import ThreadCpuTime
-from torvyn.concurrency.line_output import line_prefix
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.inspection import class_name, read_attribute
-from torvyn.contract.roles import Component
-from torvyn.link.plan import NodePlan
+from torvyn._contract.config import init_argument
+from torvyn._contract.inspection import class_name, read_attribute
+from torvyn._contract.roles import Component
+from torvyn._io.line_output import line_prefix
+from torvyn._link.plan import NodePlan
+from torvyn.reactor.cpu_time import ThreadCpuTime
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner
 from torvyn.reactor.stages.host import run_blocking

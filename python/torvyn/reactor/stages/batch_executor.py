@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from torvyn._contract.enums import Role, TaskKind
+from torvyn._contract.roles import BATCH_METHODS, METHODS, Component, has_single_method
+from torvyn._contract.signals import Signal
 from torvyn._native import Batch, Port
-from torvyn.contract.batch_methods import has_single_method
-from torvyn.contract.enums import Role, TaskKind
-from torvyn.contract.roles import BATCH_METHODS, METHODS, Component
-from torvyn.contract.signals import Signal
 from torvyn.errors import ContractError, Fatal
 from torvyn.reactor.stages.element_executor import STOPPED, ElementExecutor
 from torvyn.reactor.stages.host import Host

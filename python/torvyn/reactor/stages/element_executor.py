@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-from torvyn.contract.enums import Role, TaskKind
-from torvyn.contract.roles import METHODS
-from torvyn.contract.signals import Signal
+from torvyn._contract.enums import Role, TaskKind
+from torvyn._contract.roles import METHODS
+from torvyn._contract.signals import Signal
 from torvyn.reactor.stages.executor import PLAIN, StageExecutor
 
 _ELEMENT: Final = TaskKind.ELEMENT

@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from torvyn.concurrency.line_output import line_prefix
+from torvyn._io.line_output import line_prefix
 
 Message = tuple[str, Any]
 

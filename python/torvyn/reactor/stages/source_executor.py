@@ -6,10 +6,10 @@ import inspect
 import logging
 from typing import Any, Final
 
-from torvyn.contract.batch_methods import batch_method_of
-from torvyn.contract.enums import TaskKind
-from torvyn.contract.inspection import async_iterator_of, has_attribute, iterator_of
-from torvyn.contract.signals import End, Signal
+from torvyn._contract.enums import TaskKind
+from torvyn._contract.inspection import async_iterator_of, has_attribute, iterator_of
+from torvyn._contract.roles import batch_method_of
+from torvyn._contract.signals import End, Signal
 from torvyn.errors import ContractError
 from torvyn.reactor.run.error_log import log_acknowledge_failure
 from torvyn.reactor.stages.executor import StageExecutor

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from torvyn._contract.enums import TaskKind
+from torvyn._contract.inspection import has_attribute
+from torvyn._contract.roles import Component
 from torvyn._native import Port
-from torvyn.contract.enums import TaskKind
-from torvyn.contract.inspection import has_attribute
-from torvyn.contract.roles import Component
 from torvyn.reactor.stages.executor import StageExecutor, Task
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.lockstep import in_lockstep

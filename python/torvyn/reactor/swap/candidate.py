@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from torvyn.concurrency.background_loop import start_loop
-from torvyn.link.plan import NodePlan
-from torvyn.machine.resources import read_resources, resident_bytes
+from torvyn._io.background_loop import start_loop
+from torvyn._io.resources import read_resources, resident_bytes
+from torvyn._link.plan import NodePlan
 from torvyn.reactor.failures import init_failure, init_timeout
 from torvyn.reactor.run.run_setup import connect_request, make_node_runner
 from torvyn.reactor.runners import Runner

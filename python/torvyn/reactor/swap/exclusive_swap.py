@@ -12,8 +12,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torvyn._contract.inspection import read_attribute
 from torvyn._native import NativeStage
-from torvyn.contract.inspection import read_attribute
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.stages.host import run_blocking
 from torvyn.reactor.swap.candidate import Candidate

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.element import Context
-from torvyn.link.plan import NodePlan
+from torvyn._contract.element import Context
+from torvyn._link.plan import NodePlan
 
 if TYPE_CHECKING:
     from torvyn._native import RetiredStage

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from torvyn.contract.enums import Role
-from torvyn.link.plan import NodePlan, Plan
+from torvyn._contract.enums import Role
+from torvyn._link.plan import NodePlan, Plan
 from torvyn.reactor.carriers.checkpoints import needs_checkpoints
 from torvyn.reactor.carriers.edge_ends import EdgeReader
 from torvyn.reactor.carriers.exchange.graph_installation import GraphInstallation

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torvyn.contract.inspection import describe_error
+from torvyn._contract.inspection import describe_error
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.swap.refusals import state_refused
 from torvyn.reactor.swap.state_transfer import give_state, save_state

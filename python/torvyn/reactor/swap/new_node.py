@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torvyn.contract.inspection import has_attribute
-from torvyn.contract.roles import Component
+from torvyn._contract.inspection import has_attribute
+from torvyn._contract.roles import Component
+from torvyn._link.component_library import Library
+from torvyn._link.defaults import defaults_of
+from torvyn._link.node_linker import NodeLinker
+from torvyn._link.plan import NodePlan, Plan
+from torvyn._manifest.problems import Problems, quoted
+from torvyn._manifest.records import NodeRecord
+from torvyn._manifest.settings import process_settings
 from torvyn.errors import LinkError
-from torvyn.link.component_loader import Library
-from torvyn.link.defaults import defaults_of
-from torvyn.link.node_linker import NodeLinker
-from torvyn.link.plan import NodePlan, Plan
-from torvyn.manifest.problems import Problems, quoted
-from torvyn.manifest.process_settings import process_settings
-from torvyn.manifest.records import NodeRecord
 from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.swap.refusals import unfit

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import has_attribute, read_attribute
-from torvyn.link.component_traits import has_timer
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import has_attribute, read_attribute
+from torvyn._link.component_traits import has_timer
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.first_step import FirstStepRunner
 from torvyn.reactor.runners.inline_runner import InlineRunner

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from torvyn._link.plan import NodePlan, Plan, TelemetryPlan
 from torvyn.errors import FlowError
-from torvyn.link.plan import NodePlan, Plan, TelemetryPlan
 from torvyn.reactor.swap.new_node import check_fit
 from torvyn.reactor.swap.segment_difference import (
     SegmentChange,

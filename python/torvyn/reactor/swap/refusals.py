@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torvyn.contract.inspection import describe_error
+from torvyn._contract.inspection import describe_error
+from torvyn._link.plan import NodePlan
 from torvyn.errors import FlowError
-from torvyn.link.plan import NodePlan
 from torvyn.reactor.swap.swap_order import Refused
 
 

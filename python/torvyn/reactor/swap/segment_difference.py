@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from torvyn.link.plan import EdgePlan, Plan
+from torvyn._link.plan import EdgePlan, Plan
 from torvyn.reactor.carriers.exchange.rewired_plan import changed_segments
 from torvyn.reactor.carriers.wired_plan import WiredPlan, wire
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import has_attribute, read_attribute
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import has_attribute, read_attribute
 from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
 from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.runners import Runner

@@ -14,9 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import describe_error
-from torvyn.contract.roles import METHODS
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import describe_error
+from torvyn._contract.roles import METHODS
 from torvyn.errors import DeadlineExceeded
 from torvyn.reactor.run.component_state import has_state
 from torvyn.reactor.runners import Runner

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import has_attribute
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import has_attribute
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
 from torvyn.reactor.stages.host import run_blocking

@@ -12,7 +12,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
-from torvyn.contract.enums import FlowState
+from torvyn._contract.enums import FlowState
 from torvyn.reactor.runners import Runner
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 import torvyn
-from torvyn.contract.inspection import class_attribute, module_name
-from torvyn.contract.roles import METHODS, Component
-from torvyn.link.component_traits import is_guest
+from torvyn._contract.inspection import class_attribute, module_name
+from torvyn._contract.roles import METHODS, Component
+from torvyn._link.component_traits import is_guest
 from torvyn.reactor.runners import Runner
 
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
 _PLAIN: Final = {phase: class_attribute(Component, phase) for phase in ("init", "teardown")}
 """The default methods, which do nothing."""
-_WRAPPERS: Final = ("torvyn.contract.functions", "torvyn.components.keys.", "torvyn.testing.")
+_WRAPPERS: Final = ("torvyn._contract.functions", "torvyn.components.keys.", "torvyn.testing.")
 _PHASES: Final = ("init", "flush", "complete", "teardown")
 
 

@@ -15,8 +15,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
+from torvyn._link.plan import Plan
 from torvyn.errors import FlowError, TorvynError
-from torvyn.link.plan import Plan
 from torvyn.reactor.failures import init_timeout
 from torvyn.reactor.run.lifecycle import note_stack
 from torvyn.reactor.runners import Runner

@@ -13,11 +13,11 @@ import threading
 import traceback
 from typing import TYPE_CHECKING
 
-from torvyn.machine.resources import allowed_cpus
+from torvyn._io.resources import allowed_cpus
 
 if TYPE_CHECKING:
+    from torvyn._link.plan import Plan
     from torvyn._native import Workers
-    from torvyn.link.plan import Plan
     from torvyn.reactor.flow import Flow
 
 logger = logging.getLogger("torvyn.reactor")

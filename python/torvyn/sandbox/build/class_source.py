@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.contract.enums import ConfigKind
-from torvyn.contract.roles import BATCH_METHODS, METHODS, ROLES
+from torvyn._contract.enums import ConfigKind
+from torvyn._contract.roles import BATCH_METHODS, METHODS, ROLES
 from torvyn.errors import ContractError, Location
 from torvyn.sandbox.build.project import GuestProject, display_path
 
@@ -26,7 +26,7 @@ class ClassSource:
     unit: str | None
     ports: tuple[str, ...]
     config_kind: str
-    """As `torvyn.contract.config_kind` reads it from a class."""
+    """As `torvyn._contract.config` reads it from a class."""
     has_state: bool = False
     """Whether it defines `snapshot` and `restore`."""
 

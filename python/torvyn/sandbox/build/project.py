@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._manifest.records import ComponentRecord
 from torvyn.errors import ContractError, MissingError, install_hint
-from torvyn.manifest.records import ComponentRecord
 
 ENTRIES: Final = {"c": "component.c", "python": "component.py", "rust": "Cargo.toml"}
 """The main file of each language, which also identifies the language of a folder."""

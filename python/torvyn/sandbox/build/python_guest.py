@@ -1,4 +1,4 @@
-"""Guests in Python: componentize-py bundles their files with `torvyn.contract` and an adapter.
+"""Guests in Python: componentize-py bundles their files with `torvyn._contract` and an adapter.
 
 A build takes seconds and gives 18 MB, most of it the interpreter.
 """

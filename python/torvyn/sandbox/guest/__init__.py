@@ -1,4 +1,4 @@
-"""The modules that run inside a Python guest, next to the component and `torvyn.contract`.
+"""The modules that run inside a Python guest, next to the component and `torvyn._contract`.
 
 adapter        creates the component and calls it
 as_source      `torvyn:streaming/polled-source`

@@ -14,12 +14,19 @@ from componentize_py_types import Err  # type: ignore[import-not-found]
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn import errors
-from torvyn.contract.batch import Batch
-from torvyn.contract.batch_methods import batch_method_of, has_single_method
-from torvyn.contract.config_kind import init_argument
-from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
-from torvyn.contract.json_payload import JSON, json_text
-from torvyn.contract.signals import Signal
+from torvyn._contract.config import init_argument
+from torvyn._contract.element import (
+    BINARY,
+    JSON,
+    TEXT,
+    Batch,
+    Context,
+    Output,
+    PureElement,
+    json_text,
+)
+from torvyn._contract.roles import batch_method_of, has_single_method
+from torvyn._contract.signals import Signal
 from torvyn.sandbox.guest import deep_json
 
 try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from wit_world.exports import guard  # type: ignore[import-not-found]
 
-from torvyn.contract.verdict import Verdict
+from torvyn._contract.signals import Verdict
 from torvyn.sandbox.guest import adapter
 from torvyn.sandbox.guest.adapter import Lifecycle
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
-from torvyn.contract.signals import End
+from torvyn._contract.signals import End
 from torvyn.sandbox.guest import adapter
 from torvyn.sandbox.guest.adapter import Lifecycle
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from wit_world.exports import polled_source  # type: ignore[import-not-found]
 from wit_world.imports import details  # type: ignore[import-not-found]
 
-from torvyn.contract.batch_methods import has_single_method
-from torvyn.contract.signals import End, Pending, Signal
+from torvyn._contract.roles import has_single_method
+from torvyn._contract.signals import End, Pending, Signal
 from torvyn.errors import ContractError
 from torvyn.sandbox.guest import adapter
 from torvyn.sandbox.guest.adapter import Lifecycle

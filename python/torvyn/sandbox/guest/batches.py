@@ -12,9 +12,8 @@ from typing import Any
 
 from wit_world.imports import types  # type: ignore[import-not-found]
 
-from torvyn.contract.element import TEXT, PureElement
-from torvyn.contract.signals import Signal
-from torvyn.contract.verdict import Verdict
+from torvyn._contract.element import TEXT, PureElement
+from torvyn._contract.signals import Signal, Verdict
 from torvyn.errors import ContractError
 from torvyn.sandbox.guest import adapter
 

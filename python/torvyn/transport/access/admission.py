@@ -13,7 +13,7 @@ from itertools import count
 from types import TracebackType
 from typing import Final
 
-from torvyn.manifest.schema.tables import PRIORITIES
+from torvyn._manifest.records import PRIORITIES
 from torvyn.transport.rejection import busy
 
 _RANKS: Final = {name: rank for rank, name in enumerate(PRIORITIES)}

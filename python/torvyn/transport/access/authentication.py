@@ -16,7 +16,7 @@ from contextlib import (
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.manifest.schema.tables import PRIORITIES
+from torvyn._manifest.records import PRIORITIES
 from torvyn.transport.access.audit import Audit
 from torvyn.transport.access.caller import ANYONE, Caller
 from torvyn.transport.access.key_limits import KeyLimits

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
-from torvyn.manifest.schema.tables import PRIORITIES
+from torvyn._manifest.records import PRIORITIES
 
 PREFIX: Final = "tvk_"
 """Every key starts with it, so secret scanners recognise keys."""

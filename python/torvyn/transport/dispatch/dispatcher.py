@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from torvyn.concurrency.turns import turns_here
+from torvyn._io.turns import turns_here
 from torvyn.transport import request_body
 from torvyn.transport.access.authentication import priority
 from torvyn.transport.answer_stream import AnswerStream

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 
-from torvyn.concurrency.begin_wait import begin_wait
+from torvyn._io.event_loop import begin_wait
 from torvyn.transport.http.body_limit import BodyBudget, BodyRead
 from torvyn.transport.http.exchange import (
     ClientDisconnected,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from torvyn.contract.enums import PriorityClass
+from torvyn._contract.enums import PriorityClass
 from torvyn.transport.http.pool_routes import ACTIONS
 
 Json = dict[str, Any]

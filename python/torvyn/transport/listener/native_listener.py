@@ -12,8 +12,8 @@ import socket
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn._io.event_loop import EarliestTimer
 from torvyn._native import WireExchange, WireServer
-from torvyn.concurrency.earliest_timer import EarliestTimer
 from torvyn.errors import UsageError
 from torvyn.transport.grpc.exchange import GrpcExchange
 from torvyn.transport.http.body_limit import MAX_BODIES

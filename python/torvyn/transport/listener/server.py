@@ -14,11 +14,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from torvyn._io.process import SignalHandler, shorten_switch_interval
+from torvyn._io.resources import raise_open_files
 from torvyn._io.supervision import notify, watchdog_interval_s
-from torvyn.concurrency.signals import SignalHandler
-from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import TorvynError
-from torvyn.machine.resources import raise_open_files
 from torvyn.transport.application import Application, last_moments_s
 from torvyn.transport.grpc.packages import has_packages
 from torvyn.transport.listener import tls

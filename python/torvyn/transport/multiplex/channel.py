@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torvyn.concurrency.begin_wait import begin_wait
+from torvyn._io.event_loop import begin_wait
 from torvyn.engine.request import new_id
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.frame_sender import FrameSender

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from torvyn.concurrency.begin_wait import begin_wait
+from torvyn._io.event_loop import begin_wait
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.rejection import Rejection

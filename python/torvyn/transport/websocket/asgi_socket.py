@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.concurrency.begin_wait import begin_wait
+from torvyn._io.event_loop import begin_wait
 from torvyn.transport.http.asgi_exchange import AsgiExchange, Message, Receive, Scope, Send
 from torvyn.transport.websocket.socket import WebSocket
 

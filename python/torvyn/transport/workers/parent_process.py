@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.process import SignalHandler
 from torvyn._io.supervision import notify, watchdog_interval_s
-from torvyn.concurrency.signals import SignalHandler
 from torvyn.transport.listener.sockets import address_of, bind
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.workers.share import Share

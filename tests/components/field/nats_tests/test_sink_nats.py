@@ -10,8 +10,8 @@ from waiting import PATIENCE_S, eventually, pull
 import torvyn
 from nats_server import add_stream, ask, publish, stored, texts
 from torvyn import Element, InvalidInput
+from torvyn._contract.element import Context
 from torvyn.components import NatsSink
-from torvyn.contract.element import Context
 from torvyn.errors import ContractError
 from torvyn.testing import ScriptedSource
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urljoin
 
 from torvyn._io.backoff import Retries
+from torvyn._io.http_client import require_aiohttp
 from torvyn.artifact.registry.http.addresses import (
     checked_address,
     is_loopback,
@@ -33,7 +34,6 @@ from torvyn.artifact.registry.http.responses import (
     untrusted,
     without_tls,
 )
-from torvyn.concurrency.connection_pool import require_aiohttp
 
 if TYPE_CHECKING:
     import aiohttp

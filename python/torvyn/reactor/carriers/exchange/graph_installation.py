@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.contract.element import Context
-from torvyn.contract.inspection import describe_error
+from torvyn._contract.element import Context
+from torvyn._contract.inspection import describe_error
+from torvyn._link.plan import NodePlan
 from torvyn.durable import Checkpoint, DurableStore
 from torvyn.durable.state_log import chunk_parts
-from torvyn.link.plan import NodePlan
 from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.edge_ends import EdgeReader, EdgeWriter

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from torvyn.link.plan import EdgePlan, NodePlan, Plan
+from torvyn._link.plan import EdgePlan, NodePlan, Plan
 from torvyn.reactor.carriers.wired_plan import GONE, DurableEdge, WiredPlan, wire
 
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from torvyn._io.background_loop import background_loop
+from torvyn._io.broker_login import NO_LOGIN, BrokerLogin
 from torvyn._native import NatsClient
-from torvyn.concurrency.background_loop import background_loop
 from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Publisher, Streams
 from torvyn.jetstream.addresses import BrokerAddresses
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
 from torvyn.jetstream.failures import BrokerDenied, Denial
 from torvyn.jetstream.start_wait import BrokerWait, check_addresses
-from torvyn.machine.broker_login import NO_LOGIN, BrokerLogin
 
 Result = TypeVar("Result")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torvyn._link.plan import ClusterPlan
 from torvyn.jetstream import Refused, StreamSpec, StreamState
-from torvyn.link.plan import ClusterPlan
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.input_edge import InputEdge
 from torvyn.reactor.carriers.nats.output_edge import OutputEdge

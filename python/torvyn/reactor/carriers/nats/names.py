@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from torvyn.link.plan import EdgePlan, Plan
+from torvyn._link.plan import EdgePlan, Plan
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")

@@ -9,16 +9,15 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from torvyn._contract.element import Context, Element
+from torvyn._contract.enums import Role
+from torvyn._contract.inspection import has_attribute
+from torvyn._link.plan import ClusterPlan, EdgePlan, Plan, Segment, segments_of
 from torvyn.components.keys.key_reader import key_reader, simple_field
-from torvyn.contract.element import Context, Element
-from torvyn.contract.enums import Role
-from torvyn.contract.inspection import has_attribute
 from torvyn.errors import FlowError, InvalidInput
 from torvyn.jetstream import BrokerUnavailable, Entries
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
 from torvyn.jetstream.start_wait import BrokerWait
-from torvyn.link.plan import ClusterPlan, EdgePlan, Plan
-from torvyn.link.segments import Segment, segments_of
 from torvyn.reactor.carriers.carrier_end import EndingCarrier
 from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.durable_run import DurableRun

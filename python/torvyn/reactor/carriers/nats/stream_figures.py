@@ -8,9 +8,9 @@ import contextlib
 from collections.abc import Mapping
 from typing import Final
 
+from torvyn._io.event_loop import end_task
 from torvyn.components.connection import Connection
 from torvyn.components.restart import keep_task_running
-from torvyn.concurrency.end_task import end_task
 from torvyn.jetstream import BrokerUnavailable, Refused, Streams
 
 INTERVAL_S: Final = 2.0

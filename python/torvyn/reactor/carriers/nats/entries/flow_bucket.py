@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from torvyn._link.plan import ClusterPlan
 from torvyn.jetstream import Entries, Refused
-from torvyn.link.plan import ClusterPlan
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.names import FlowNames
 from torvyn.reactor.carriers.nats.refusals import before_namespaces, bucket_refused, other_project

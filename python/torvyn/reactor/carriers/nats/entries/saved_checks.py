@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from torvyn._link.plan import Segment
 from torvyn.jetstream import Entries, Streams
-from torvyn.link.segments import Segment
 from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
 from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
 from torvyn.reactor.carriers.nats.names import FlowNames, token
