@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
-from torvyn import catalogue, errors
+from torvyn import errors
 from torvyn._contract.units import render_duration, render_size
 from torvyn._manifest import records
 from torvyn._manifest.schema import Key, Table
@@ -212,7 +212,7 @@ def errors_page() -> str:
 
 
 def _codes(prefix: str) -> Iterator[tuple[str, str]]:
-    for code, text in catalogue.CATALOGUE.items():
+    for code, text in errors.CATALOGUE.items():
         own = code.partition(".")[0]
         if own not in PREFIXES:
             raise KeyError(f"the prefix of `{code}` has no section")

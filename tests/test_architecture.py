@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "python" / "torvyn"
 
 ORDER = (
     ("_lazy",),
-    ("errors", "catalogue"),
+    ("errors",),
     ("_contract",),
     ("_io",),
     ("text",),

@@ -30,7 +30,7 @@ def names_in_rows(title: str) -> list[str]:
 def test_the_page_lists_every_package() -> None:
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
-    assert sorted(names_in_rows("Python packages")) == sorted({*packages, "errors", "catalogue"})
+    assert sorted(names_in_rows("Python packages")) == sorted({*packages, "errors"})
 
 
 def test_the_page_lists_every_crate() -> None:

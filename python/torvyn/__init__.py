@@ -23,7 +23,6 @@ errors       the exception tree
 
 Everything else is not for programs; its names may change:
 
-catalogue    the error codes
 _contract    what a component is: elements, roles, verdicts, signals
 _io          one of each: files, delays, loops, the process and the machine
 v1           the gRPC messages

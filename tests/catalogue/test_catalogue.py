@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.catalogue import CATALOGUE
-from torvyn.errors import TorvynError
+from torvyn.errors import CATALOGUE, TorvynError
 
 Case = Callable[[Path], object]
 

@@ -20,11 +20,19 @@ from torvyn._io import native_parts
 from torvyn._link.component_traits import is_component_class
 from torvyn._link.plan import ComponentRef
 from torvyn._link.private_imports import open_folder
-from torvyn._manifest.problems import Problems, nearest, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import ComponentRecord
 from torvyn._manifest.setting_records import GrantRecord
 from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST, SINKS
-from torvyn.errors import ContractError, LinkError, Location, TorvynError
+from torvyn.errors import (
+    ContractError,
+    LinkError,
+    Location,
+    TorvynError,
+    nearest,
+    quoted,
+    suggestion,
+)
 from torvyn.sandbox.guest_file import wasm_path
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from torvyn._contract.roles import (
     TIMER_METHODS,
     Component,
 )
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NodeRecord
-from torvyn.errors import ContractError, Diagnostic, Location
+from torvyn.errors import ContractError, Diagnostic, Location, quoted, suggestion
 
 if TYPE_CHECKING:
     from torvyn.sandbox.component import GuestComponent

@@ -11,10 +11,10 @@ from torvyn._link.component_traits import ERROR, INPUT
 from torvyn._link.graph import reachable
 from torvyn._link.node_linker import NodeLinker
 from torvyn._link.plan import EdgePlan, ErrorPolicy, NodePlan
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import ON_ERROR, POLICIES, FlowRecord, NodeRecord
 from torvyn._manifest.schema import place_of, table_values
-from torvyn.errors import Location
+from torvyn.errors import Location, quoted, suggestion
 
 _SUFFIX: Final = "dead-letter"
 

@@ -35,11 +35,11 @@ from torvyn._link.plan_checks import (
     check_segment_cycles,
     check_stored_once,
 )
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, EdgeRecord, FlowRecord
 from torvyn._manifest.schema import near, place_of, value_of
 from torvyn._manifest.settings import Settings, process_settings
-from torvyn.errors import LinkError, Location
+from torvyn.errors import LinkError, Location, quoted, suggestion
 
 _LIBRARY: Final = Library()
 _QUEUE: Final = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}

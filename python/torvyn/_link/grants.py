@@ -11,9 +11,9 @@ from pathlib import Path
 
 from torvyn import _native
 from torvyn._link.component_library import Library
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import Manifest
-from torvyn.errors import Location
+from torvyn.errors import Location, quoted, suggestion
 
 ALWAYS_GRANTED = ("clock:wall", "clock:monotonic", "random:insecure")
 """The capabilities that every component has."""

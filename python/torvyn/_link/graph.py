@@ -16,10 +16,10 @@ from torvyn._contract.inspection import is_instance
 from torvyn._contract.roles import RequestProcessor, RequestSource
 from torvyn._link.component_traits import ERROR, INPUT
 from torvyn._link.plan import EdgePlan, NodePlan
-from torvyn._manifest.problems import Problems, quoted
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NODE, NodeRecord
 from torvyn._manifest.schema import near, place_of, value_of
-from torvyn.errors import Location
+from torvyn.errors import Location, quoted
 
 _SHAPE = "request -> guards -> engine -> guards -> response"
 _REQUEST = "request"

@@ -44,13 +44,13 @@ from torvyn._link.defaults import UNLIMITED_S, Defaults
 from torvyn._link.grants import resolve_grants
 from torvyn._link.plan import ComponentRef, ErrorPolicy, NodePlan
 from torvyn._link.plan_checks import parse_place
-from torvyn._manifest.problems import Problems, nearest, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NODE, RUN_MODES, NodeRecord
 from torvyn._manifest.schema import place_of, value_of
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.keys import KEY_BYTES
 from torvyn.components.spec import Spec
-from torvyn.errors import ContractError, Location
+from torvyn.errors import ContractError, Location, nearest, quoted, suggestion
 
 AnyComponent = type[Component] | Component
 """A class, or a live component."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from torvyn._link.plan import Plan, Segment, segments_of
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import FlowRecord, NodeRecord
 from torvyn.components import ENGINES, REQUEST
-from torvyn.errors import Location
+from torvyn.errors import Location, quoted, suggestion
 
 _INPUTS: Final = ("lines", *REQUEST, *ENGINES)
 _OUTPUTS: Final = ("file", "console")

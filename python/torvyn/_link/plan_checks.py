@@ -14,10 +14,10 @@ from typing import Any, Final
 from torvyn._contract.enums import Role
 from torvyn._io import native_parts
 from torvyn._link.plan import EdgePlan, NodePlan, PlacePlan, Plan, Segment, segments_of
-from torvyn._manifest.problems import Problems, quoted
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, PLACE, EdgeRecord, Manifest, NodeRecord
 from torvyn._manifest.schema import place_of, table_values
-from torvyn.errors import Diagnostic, Location
+from torvyn.errors import Diagnostic, Location, quoted
 
 _CODE: Final = "link.priority-unused"
 

@@ -20,7 +20,7 @@ from torvyn._link.overrides import NO_OVERRIDES, Overrides, select_segments
 from torvyn._link.plan import ClusterPlan, Plan
 from torvyn._link.plan_checks import check_priorities
 from torvyn._manifest.parse import parse_leniently, read_text
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import FlowRecord, Manifest
 from torvyn._manifest.settings import Settings, resolve_leniently
 from torvyn.errors import (
@@ -30,6 +30,8 @@ from torvyn.errors import (
     ManifestError,
     MissingError,
     TorvynError,
+    quoted,
+    suggestion,
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from torvyn._manifest import records, setting_records
-from torvyn._manifest.problems import Problems, nearest, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.reader import Values, Variables
 from torvyn._manifest.records import (
     ComponentRecord,
@@ -25,7 +25,7 @@ from torvyn._manifest.records import (
 from torvyn._manifest.schema import Key, Record, Table
 from torvyn._manifest.setting_records import GrantRecord, SecurityRecord, ServeRecord
 from torvyn._manifest.toml_tree import Entry, Node, join, parse_tree
-from torvyn.errors import Location, ManifestError
+from torvyn.errors import Location, ManifestError, nearest, os_reason, quoted, suggestion
 
 R = TypeVar("R", bound=Record)
 
@@ -70,7 +70,7 @@ def read_text(path: str | Path, problems: Problems) -> str | None:
         problems.add("manifest.not-found", f"the file `{path}` does not exist", place, hint)
         return None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = os_reason(error)
         problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", place)
         return None
     if len(data) > LARGEST_BYTES:

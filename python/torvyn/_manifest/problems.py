@@ -5,7 +5,6 @@ It never raises by itself. It redacts values from the environment in every messa
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -93,22 +92,3 @@ class Problems:
 def _place(diagnostic: Diagnostic) -> tuple[str, int, int]:
     place = diagnostic.location or Location()
     return (place.file or "", place.line or 0, place.column or 0)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant, or None when none is close."""
-    lowered = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower().replace(" ", ""), lowered, n=1, cutoff=0.6)
-    return lowered[found[0]] if found else None
-
-
-def quoted(names: Iterable[str], joint: str = "and") -> str:
-    """`a`, `b` and `c`."""
-    *rest, last = (f"`{name}`" for name in names)
-    return f"{', '.join(rest)} {joint} {last}" if rest else last
-
-
-def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-    """The hint for an unknown name."""
-    close = nearest(name, known)
-    return f"did you mean `{close}`?" if close else otherwise

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from torvyn._contract.units import parse_duration_s, parse_size_bytes, render_duration, render_size
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.schema import Key
 from torvyn._manifest.toml_tree import Node
-from torvyn.errors import Location
+from torvyn.errors import Location, quoted, suggestion
 
 _JSON_KINDS = ("string", "table", "array", "integer", "float", "boolean")
 """The kinds of TOML values that a config may be."""

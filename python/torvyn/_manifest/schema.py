@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torvyn._contract.units import parse_duration_s, parse_size_bytes
-from torvyn._manifest.problems import Problems, nearest, quoted, suggestion
-from torvyn.errors import Location
+from torvyn._manifest.problems import Problems
+from torvyn.errors import Location, nearest, quoted, suggestion
 
 KiB, MiB = 1024, 1024 * 1024
 _MANY = 2**31 - 1

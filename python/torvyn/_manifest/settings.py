@@ -20,12 +20,12 @@ from typing import Any, Final
 from torvyn._contract.units import render_duration, render_size
 from torvyn._manifest import records as tables
 from torvyn._manifest.parse import Reader, raise_if_any, read_text
-from torvyn._manifest.problems import Problems, quoted, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.reader import Variables
 from torvyn._manifest.records import Manifest
 from torvyn._manifest.schema import Key, Record
 from torvyn._manifest.toml_tree import Node, parse_tree
-from torvyn.errors import Location
+from torvyn.errors import Location, quoted, suggestion
 
 _FRESH_NS = 2_000_000_000
 """A file that changed this recently may change again without a new time stamp."""

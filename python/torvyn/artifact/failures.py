@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torvyn.errors import ArtifactError, MissingError
+from torvyn.errors import ArtifactError, MissingError, os_reason
 
 
 def invalid(message: str, hint: str | None = None) -> ArtifactError:
@@ -36,4 +36,4 @@ def unwritable(path: Path, error: OSError) -> MissingError:
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    return os_reason(error)

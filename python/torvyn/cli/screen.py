@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
 from torvyn._io.line_output import finish, write_lines, write_text
-from torvyn.errors import Diagnostic, FlowError, TorvynError
+from torvyn.errors import Diagnostic, FlowError, TorvynError, os_reason
 from torvyn.text.control_characters import escape_controls, escape_json, writable
 from torvyn.text.redaction import redact
 
@@ -217,7 +217,7 @@ def output_errors() -> Iterator[None]:
         raise
     except OSError as error:
         discard_output()
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         message = f"cannot write to standard output: {reason}"
         raise FlowError("cli.output-failed", message) from error
     except (ValueError, AttributeError) as error:

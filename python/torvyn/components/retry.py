@@ -16,7 +16,7 @@ from torvyn._contract.signals import PENDING, Pending
 from torvyn._io.backoff import Backoff
 from torvyn.components.connection import Connection
 from torvyn.components.spec import Option, Spec
-from torvyn.errors import Unavailable
+from torvyn.errors import Unavailable, os_reason
 
 T = TypeVar("T")
 
@@ -149,4 +149,4 @@ def describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         # The text of an asyncio error names the call, not the reason.
         return os.strerror(error.errno).lower()
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return os_reason(error)

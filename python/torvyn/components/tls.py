@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
+from torvyn.errors import os_reason
 
 TLS_OPTIONS: Final = (
     Option("ca_file", "text", "", "The certificates to trust; default: those of the system."),
@@ -56,7 +57,7 @@ def _loading(spec: Spec, options: dict[str, Any], names: Sequence[str]) -> Itera
     try:
         yield
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        why = os_reason(error)
         message = f"the certificates cannot be loaded: {why}"
         hint = f"{', '.join(f'`{name}`' for name in names)} must be PEM files that fit together"
         raise wrong_config(spec, message, hint) from error
@@ -68,5 +69,5 @@ def _check_readable(spec: Spec, name: str, path: str) -> None:
         open(path, "rb").close()
     except OSError as error:
         hint = f"relative paths start from {Path.cwd()}"
-        message = f"`{name}` cannot be loaded: {path}: {error.strerror}"
+        message = f"`{name}` cannot be loaded: {path}: {os_reason(error)}"
         raise wrong_config(spec, message, hint) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torvyn.errors import DeployError, Diagnostic, MissingError
+from torvyn.errors import DeployError, Diagnostic, MissingError, os_reason
 
 
 def unknown_deployment(name: str, root: Path, known: list[str]) -> MissingError:
@@ -55,7 +55,7 @@ def in_use(what: str) -> DeployError:
 
 
 def disk_failed(path: Path, error: OSError) -> MissingError:
-    reason = (error.strerror or str(error)).lower()
+    reason = os_reason(error)
     message = f"cannot write `{path}`: {reason}"
     hint = "nothing has changed; free disk space or repair the folder, then try again"
     return MissingError("edge.disk-failed", message, hint=hint)
@@ -183,9 +183,7 @@ def unknown_artifact(name: str, known: list[str]) -> DeployError:
 def unreachable(source: str, reason: str | Exception) -> MissingError:
     if isinstance(reason, Exception):
         cause = getattr(reason, "reason", reason)
-        reason = (
-            getattr(cause, "strerror", None) or str(cause) or "the connection was cut"
-        ).lower()
+        reason = (os_reason(cause) or "the connection was cut").lower()
     return MissingError("edge.unreachable", f"cannot fetch {source}: {reason}")
 
 

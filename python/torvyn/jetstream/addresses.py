@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from torvyn._io.broker_login import NO_LOGIN, NO_SECRETS, BrokerLogin, Secrets, unusable
+from torvyn.errors import os_reason
 from torvyn.jetstream.failures import unavailable_at_start
 from torvyn.jetstream.nkeys import read_creds, sign
 from torvyn.text.redaction import without_credentials
@@ -65,7 +66,7 @@ class BrokerAddresses:
                 context.load_cert_chain(login.cert_file, login.key_file or None)
         except (OSError, ValueError) as error:
             files = ", ".join(filter(None, (login.ca_file, login.cert_file, login.key_file)))
-            reason = getattr(error, "strerror", None) or str(error)
+            reason = os_reason(error)
             raise unusable(
                 f"the certificates of `[cluster]` ({files}) cannot be used: {reason}"
             ) from None

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from torvyn._io.line_output import write_lines
-from torvyn.errors import TorvynError
+from torvyn.errors import TorvynError, os_reason
 
 OpenError = Callable[[str], TorvynError]
 
@@ -49,7 +49,7 @@ class AuditLog:
             descriptor = os.open(self._file, flags | os.O_NONBLOCK, 0o600)
             os.set_blocking(descriptor, True)
         except (OSError, ValueError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            reason = os_reason(error)
             message = f"cannot write the audit file `{self._file}`: {reason}"
             raise to_error(message) from error
         self.close()

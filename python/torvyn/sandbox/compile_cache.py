@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from torvyn import _native
 from torvyn._io.resources import allowed_cpus
 from torvyn._native import NativeError
-from torvyn.errors import LinkError
+from torvyn.errors import LinkError, os_reason
 from torvyn.sandbox.compiler_client import precompile, reuse_process
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def compile_component(
         stamp = _stamp(path)
         return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel, role)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         message = f"component `{name}`: cannot read `{path}`: {reason}"
         raise LinkError("link.component-missing", message) from error
     except NativeError as error:

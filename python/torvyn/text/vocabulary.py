@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
 from torvyn._native import TokenTable
-from torvyn.errors import Location, TextError
+from torvyn.errors import Location, TextError, os_reason
 from torvyn.text.failures import (
     vocabulary_invalid,
     vocabulary_missing,
@@ -63,7 +63,7 @@ class Vocabulary(TokenTable):
         except TextError as error:
             raise error.at(Location(str(file))) from error.__cause__
         except OSError as error:
-            raise vocabulary_unreadable(file, error.strerror or str(error)) from error
+            raise vocabulary_unreadable(file, os_reason(error)) from error
 
     @classmethod
     def _of(cls, data: VocabularyData) -> Self:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from torvyn.catalogue import CATALOGUE
-from torvyn.errors import ComponentError, Diagnostic, FlowError, TorvynError
+from torvyn.errors import CATALOGUE, ComponentError, Diagnostic, FlowError, TorvynError
 
 _OWN_CODES: Final = ("transport.", "session.")
 _ABOUT_THE_REQUEST: Final = frozenset(

@@ -83,7 +83,7 @@ def test_a_folder_cannot_be_written(start, tmp_path):
 def test_a_full_disk_is_unavailable_and_names_the_path(start):
     sink = start(File, "/dev/full")
     with pytest.raises(
-        Unavailable, match="cannot write /dev/full: No space left on device"
+        Unavailable, match="cannot write /dev/full: no space left on device"
     ) as caught:
         sink.push(Element("a"))
     assert "free some disk space" in caught.value.hint
@@ -121,7 +121,7 @@ def test_a_record_that_did_not_fit_is_taken_back_and_the_next_one_follows_whole(
         text=True,
         check=True,
     )
-    assert f"cannot write {path}: File too large" in done.stdout
+    assert f"cannot write {path}: file too large" in done.stdout
     assert path.read_text() == "0123456789\nabcdefghi\nagain\n"
 
 
@@ -151,12 +151,12 @@ def test_a_batch_waits_for_the_disk_once_and_before_it_returns(start, path, monk
 
 def test_a_disk_that_does_not_confirm_leaves_nothing_of_the_batch(start, path, monkeypatch):
     def fail(fd):
-        raise OSError(5, "Input/output error")
+        raise OSError(5, "input/output error")
 
     sink = start(File, {"path": str(path), "fsync": True})
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
-        with pytest.raises(Unavailable, match="Input/output error"):
+        with pytest.raises(Unavailable, match="input/output error"):
             sink.push(Element("a"))
     sink.push(Element("a"))
     sink.teardown()

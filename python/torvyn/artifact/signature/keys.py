@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.artifact.signature.base64_text import encode_base64
-from torvyn.errors import ArtifactError, MissingError, install_hint
+from torvyn.errors import ArtifactError, MissingError, install_hint, os_reason
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -191,7 +191,7 @@ def _create(path: Path, data: bytes, mode: int) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> MissingError:
-    message = f"cannot write {path}: {error.strerror}"
+    message = f"cannot write {path}: {os_reason(error)}"
     return MissingError("artifact.key-unwritable", message)
 
 
@@ -200,7 +200,7 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(LIMIT_BYTES)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = os_reason(error)
         message = f"cannot read the key {path}: {reason}"
         hint = "`torvyn sign --generate-key NAME` makes one, and `NAME.pub` to verify with"
         raise MissingError("artifact.key-missing", message, hint=hint) from None

@@ -24,12 +24,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NoReturn
 
-from torvyn._manifest.problems import Problems, suggestion
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.settings import user_config
 from torvyn._manifest.toml_tree import Entry, Node, parse_tree
 from torvyn.artifact.reference import LAYOUT_SCHEME, SCHEME, Reference
 from torvyn.artifact.signature.keys import PublicKey
-from torvyn.errors import ArtifactError, Location, TorvynError
+from torvyn.errors import ArtifactError, Location, TorvynError, os_reason, suggestion
 
 FILE: Final = "trust.toml"
 MACHINE_FILE: Final = Path("/etc/torvyn") / FILE
@@ -92,7 +92,7 @@ class TrustPolicy:
             with path.open("rb") as file:
                 data = file.read(LIMIT_BYTES + 1)
         except OSError as error:
-            _fail(f"it cannot be read: {error.strerror}", Location(str(path)))
+            _fail(f"it cannot be read: {os_reason(error)}", Location(str(path)))
         if len(data) > LIMIT_BYTES:
             _fail(f"it has more than {LIMIT_BYTES} bytes", Location(str(path)))
         return cls(_Reader(path).rules(_parse(data, str(path))), str(path))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from torvyn.errors import UsageError
+from torvyn.errors import UsageError, os_reason
 
 if TYPE_CHECKING:
     from torvyn.artifact.prepare import PreparedProject
@@ -159,7 +159,7 @@ def read_passphrase(path: str | None) -> bytes | None:
     try:
         return Path(path).read_bytes().splitlines()[0]
     except OSError as error:
-        message = f"cannot read the passphrase in `{path}`: {error.strerror}"
+        message = f"cannot read the passphrase in `{path}`: {os_reason(error)}"
         raise UsageError("cli.input-unusable", message) from None
     except IndexError:
         raise UsageError("cli.input-unusable", f"`{path}` has no passphrase") from None

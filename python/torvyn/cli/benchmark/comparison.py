@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from torvyn.cli.benchmark.rank_interval import Interval, shift_interval
-from torvyn.errors import MissingError, TorvynError, UsageError
+from torvyn.errors import MissingError, TorvynError, UsageError, os_reason
 
 Verdict = Literal["slower", "not-slower", "cannot-tell"]
 PROCESS_SPREAD: Final = 0.04
@@ -35,7 +35,7 @@ def read_result(path: str, flow: str) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = os_reason(error)
         message = f"cannot read {path}: {reason.lower()}"
         raise MissingError("cli.baseline-unreadable", message, hint=hint) from error
     try:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from torvyn._link.overrides import RUN_NAME
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import Target
-from torvyn.errors import FlowError, UsageError
+from torvyn.errors import FlowError, UsageError, os_reason
 
 if TYPE_CHECKING:
     from torvyn._link.plan import Plan
@@ -130,7 +130,7 @@ def _write(folder: Path, manifests: Manifests) -> None:
         for name, text in manifests.texts().items():
             (folder / name).write_text(text)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise FlowError("cli.file-unwritable", f"cannot write to {folder}: {reason}") from error
 
 

@@ -10,7 +10,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.errors import UsageError
+from torvyn.errors import UsageError, os_reason
 
 if TYPE_CHECKING:
     from torvyn.edge.reporting import Report
@@ -101,7 +101,7 @@ def _serve(screen: Screen, address: str, folder: Path, token: str | None) -> int
     try:
         collector = Collector((host, int(port)), folder, token)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise UsageError("cli.bad-usage", f"cannot listen on {address}: {reason}") from error
     with collector, SignalHandler(lambda number: collector.stop_soon()) as signals:
         screen.info(f"[torvyn] Collecting reports at {collector.url}; Ctrl-C ends.")

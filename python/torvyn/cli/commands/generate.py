@@ -13,7 +13,7 @@ from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.flow_runs import FILTERED
 from torvyn.cli.inference.model_options import Model, model_options, open_model, require_utf8
 from torvyn.cli.screen import Screen
-from torvyn.errors import MissingError, TorvynError, UsageError
+from torvyn.errors import MissingError, TorvynError, UsageError, os_reason
 
 if TYPE_CHECKING:
     from torvyn.cli.inference.answer_printer import Printer
@@ -161,5 +161,5 @@ def _read_file(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        message = f"cannot read {path}: {(error.strerror or str(error)).lower()}"
+        message = f"cannot read {path}: {os_reason(error)}"
         raise MissingError("cli.input-unreadable", message) from None

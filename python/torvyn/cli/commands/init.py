@@ -11,7 +11,7 @@ from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
 from torvyn.cli.templates.project_files import LANGUAGES, files_of
 from torvyn.cli.templates.project_template import TEMPLATES
-from torvyn.errors import MissingError, UsageError
+from torvyn.errors import MissingError, UsageError, os_reason
 
 EXAMPLE = """\
 torvyn init hello
@@ -87,5 +87,5 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = os_reason(error)
             raise MissingError("cli.file-unwritable", f"cannot write {target}: {reason}") from error

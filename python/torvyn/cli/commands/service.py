@@ -14,7 +14,7 @@ from torvyn.cli.deployment.options import existing, root_option
 from torvyn.cli.screen import Screen
 from torvyn.cli.supervision.unit_options import unit_options
 from torvyn.cli.target import Target, flows_options, manifest_option, show_plans
-from torvyn.errors import UsageError
+from torvyn.errors import UsageError, os_reason
 
 if TYPE_CHECKING:
     from torvyn.cli.supervision.systemctl import Systemd
@@ -152,7 +152,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         hint = "run it as root for --system" if os.geteuid() else None
         message = f"cannot write `{path}`: {reason}"
         raise UsageError("cli.file-unwritable", message, hint=hint) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Final
 
-from torvyn.errors import MissingError, UsageError
+from torvyn.errors import MissingError, UsageError, os_reason
 
 ROLES: Final = ("system", "user", "assistant")
 _RESET: Final = {"reset": True}
@@ -100,7 +100,7 @@ class Conversation:
         except FileNotFoundError:
             return
         except OSError as error:
-            message = f"cannot read {path}: {(error.strerror or str(error)).lower()}"
+            message = f"cannot read {path}: {os_reason(error)}"
             raise MissingError("cli.input-unreadable", message) from None
         for number, line in enumerate(data.split(b"\n"), 1):
             if line.strip():
@@ -149,5 +149,5 @@ def _unusable(place: str, why: str) -> UsageError:
 
 
 def _unwritable(name: str, error: OSError) -> MissingError:
-    reason = (error.strerror or str(error)).lower()
+    reason = os_reason(error)
     return MissingError("cli.file-unwritable", f"cannot write {name}: {reason}")

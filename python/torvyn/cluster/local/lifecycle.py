@@ -26,7 +26,7 @@ from torvyn._io.local_cluster import (
 from torvyn.cluster.local.broker import STOP_S, find_server, start_broker
 from torvyn.cluster.local.options import UpOptions
 from torvyn.cluster.local.ray_head import ray_version, start_ray, stop_ray
-from torvyn.errors import ClusterError
+from torvyn.errors import ClusterError, os_reason
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Shows that something that takes a while is being done."""
@@ -174,7 +174,7 @@ def _locked(folder: Path) -> Iterator[None]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(folder / "lock", create=0o600)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ClusterError(
             "cluster.folder-unusable",
             f"cannot use the folder {folder}: {reason}",

@@ -20,7 +20,7 @@ from torvyn.components.files.text_files import open_to_read
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.line_format import ENCODING, line_encoding
 from torvyn.components.spec import Option, Spec
-from torvyn.errors import InvalidInput, Unavailable
+from torvyn.errors import InvalidInput, Unavailable, os_reason
 
 SPEC = Spec(
     name="csv",
@@ -148,7 +148,7 @@ class Csv(Source):
             try:
                 raw = self._file.readline()
             except OSError as error:
-                raise Unavailable(f"cannot read {self._path}: {error.strerror}") from error
+                raise Unavailable(f"cannot read {self._path}: {os_reason(error)}") from error
             if not raw:
                 return
             self._offset += len(raw)

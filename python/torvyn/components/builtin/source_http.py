@@ -19,7 +19,7 @@ from torvyn.components.network.sockets import parse_address
 from torvyn.components.packages import import_package
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import check_key_pair, server_tls
-from torvyn.errors import Unavailable
+from torvyn.errors import Unavailable, os_reason
 
 SPEC = Spec(
     name="http",
@@ -101,7 +101,7 @@ class Http(Source):
         except OSError as error:
             listener.close()
             raise Unavailable(
-                f"cannot listen on {options['listen']}: {error.strerror}",
+                f"cannot listen on {options['listen']}: {os_reason(error)}",
                 hint="another process may listen there; choose another port",
             ) from error
         self._listener = listener

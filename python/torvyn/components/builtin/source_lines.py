@@ -20,7 +20,7 @@ from torvyn.components.files.file_position import FilePosition
 from torvyn.components.files.text_files import open_to_read
 from torvyn.components.line_format import LineFormat, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.errors import InvalidInput, Unavailable
+from torvyn.errors import InvalidInput, Unavailable, os_reason
 
 SPEC = Spec(
     name="lines",
@@ -114,7 +114,7 @@ class Lines(Source):
         try:
             raw = stream.readline(self._format.max_bytes + 2)
         except OSError as error:
-            raise Unavailable(f"cannot read {self._name}: {error.strerror}") from error
+            raise Unavailable(f"cannot read {self._name}: {os_reason(error)}") from error
         self._number += bool(raw)
         self._offset += len(raw)
         return raw

@@ -22,7 +22,7 @@ from torvyn.components.files.file_position import FINGERPRINT_BYTES, FilePositio
 from torvyn.components.files.rotation import find_rotated
 from torvyn.components.line_format import LineFormat, LineSplitter, SplitLine, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.errors import Unavailable
+from torvyn.errors import Unavailable, os_reason
 
 logger = logging.getLogger("torvyn.components")
 
@@ -142,7 +142,7 @@ class Tail(Source):
                 self._start(0)
             chunk = os.pread(self._current, CHUNK_BYTES, self._read_offset)
         except OSError as error:
-            raise Unavailable(f"cannot read {self._name}: {error.strerror}") from error
+            raise Unavailable(f"cannot read {self._name}: {os_reason(error)}") from error
         if not chunk:
             return self._finish_if_rotated()
         self._read_offset += len(chunk)
@@ -193,7 +193,7 @@ class Tail(Source):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            self.connection.lost((error.strerror or str(error)).lower())
+            self.connection.lost(os_reason(error))
             return False
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)

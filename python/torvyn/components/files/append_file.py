@@ -13,7 +13,7 @@ from typing import Final
 
 from torvyn.components.files.text_files import open_to_append
 from torvyn.components.spec import Option, Spec
-from torvyn.errors import Unavailable
+from torvyn.errors import Unavailable, os_reason
 
 PATH: Final = Option(
     "path", "text", None, "The file to write; its folder must exist.", required=True
@@ -78,4 +78,4 @@ class AppendFile:
     def _unavailable(self, error: OSError) -> Unavailable:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         hint = "free some disk space; all earlier elements are in the file" if full else None
-        return Unavailable(f"cannot write {self._path}: {error.strerror}", hint=hint)
+        return Unavailable(f"cannot write {self._path}: {os_reason(error)}", hint=hint)

@@ -22,6 +22,7 @@ from torvyn.components.mqtt.reader import PacketReader, Receiver
 from torvyn.components.mqtt.subscriptions import Subscriptions
 from torvyn.components.packages import import_package
 from torvyn.components.restart import keep_running
+from torvyn.errors import os_reason
 
 _READ_BYTES: Final = 65536
 _TICK_S: Final = 1.0
@@ -251,7 +252,7 @@ class Link:
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
         except OSError as error:
-            raise Lost(error.strerror or str(error)) from error
+            raise Lost(os_reason(error)) from error
         if not data:
             raise Lost("the broker closed the connection")
         try:
@@ -268,7 +269,7 @@ class Link:
         except ssl.SSLCertVerificationError as error:
             raise Lost(f"its certificate is not trusted: {error.verify_message}") from error
         except (OSError, ValueError) as error:
-            raise Lost(getattr(error, "strerror", None) or str(error)) from error
+            raise Lost(os_reason(error)) from error
         sock = client.socket()
         if sock is None:
             # paho closes a connection that breaks while CONNECT is written, and raises nothing.

@@ -7,6 +7,7 @@ from typing import Any, Final
 from torvyn.components.packages import import_package
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
+from torvyn.errors import os_reason
 
 OPTIONS: Final = (
     Option("port", "text", None, "The device, such as `/dev/ttyUSB0`.", required=True),
@@ -96,4 +97,4 @@ class SerialPort:
 
 
 def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
+    return os_reason(error)

@@ -29,7 +29,7 @@ from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.engine.thread_stream import Put, ThreadStream
 from torvyn.engine.upstream_text import for_clients, printable
-from torvyn.errors import InvalidInput, MissingError
+from torvyn.errors import InvalidInput, MissingError, os_reason
 from torvyn.protocol.frames import Usage
 from torvyn.protocol.openai.chunk_decoder import ChunkReader
 
@@ -251,7 +251,7 @@ def checked_file(path: Path) -> Path:
     except OSError as error:
         raise MissingError(
             "engine.model-missing",
-            f"the model `{path}` cannot be read: {error.strerror}",
+            f"the model `{path}` cannot be read: {os_reason(error)}",
             hint="set `model` to a GGUF file",
         ) from None
     if magic != _MAGIC:

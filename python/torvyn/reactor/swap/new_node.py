@@ -12,10 +12,10 @@ from torvyn._link.component_library import Library
 from torvyn._link.defaults import defaults_of
 from torvyn._link.node_linker import NodeLinker
 from torvyn._link.plan import NodePlan, Plan
-from torvyn._manifest.problems import Problems, quoted
+from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NodeRecord
 from torvyn._manifest.settings import process_settings
-from torvyn.errors import LinkError
+from torvyn.errors import LinkError, quoted
 from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.swap.refusals import unfit

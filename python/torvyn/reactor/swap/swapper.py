@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from torvyn._io.line_output import lines_with
 from torvyn._link.plan import NodePlan, Plan
-from torvyn._manifest.problems import suggestion
+from torvyn.errors import suggestion
 from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver

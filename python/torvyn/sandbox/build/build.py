@@ -17,7 +17,7 @@ from typing import Any
 
 from torvyn import _native
 from torvyn._io.files import write_atomically
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, os_reason
 from torvyn.sandbox.build import c_guest, python_guest, rust_guest
 from torvyn.sandbox.build.project import GuestProject, display_path, source_missing
 
@@ -113,6 +113,6 @@ def _write(path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data, is_durable=False)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         message = f"cannot write {display_path(path)}: {reason}"
         raise MissingError("sandbox.file-unwritable", message) from error

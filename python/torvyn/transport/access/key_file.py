@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from torvyn._io.files import FileLock, write_atomically
-from torvyn.errors import MissingError, UsageError
+from torvyn.errors import MissingError, UsageError, os_reason
 from torvyn.transport.access.key_record import PREFIX, KeyRecord, parse_record
 
 VERSION: Final = 1
@@ -80,7 +80,7 @@ def read(path: Path) -> KeyFile:
             mode = os.fstat(file.fileno()).st_mode
             data = file.read(_MAX_BYTES + 1) if stat.S_ISREG(mode) else b""
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        reason = os_reason(error)
         hint = f"`torvyn keys add NAME --file {path}` creates it"
         message = f"cannot read the key file `{path}`: {reason}"
         raise MissingError("transport.keys-unreadable", message, hint=hint) from error
@@ -158,7 +158,7 @@ def _invalid(path: Path, reason: str) -> NoReturn:
 
 
 def _unwritable(path: Path, error: OSError) -> NoReturn:
-    reason = (error.strerror or str(error)).lower()
+    reason = os_reason(error)
     message = f"cannot write the key file `{path}`: {reason}"
     raise MissingError(
         "transport.keys-unwritable", message, hint="choose another file with `--file`"

@@ -6,7 +6,7 @@ import socket
 import sys
 from typing import Final
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, os_reason
 from torvyn.transport.listener.handed_sockets import store_socket, take_socket
 from torvyn.transport.settings import KiB, ServerSettings
 
@@ -54,7 +54,7 @@ def bind(
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise MissingError(
             "transport.cannot-listen",
             f"cannot listen on {settings.host}:{port}: {reason}",

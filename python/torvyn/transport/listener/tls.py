@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from torvyn.errors import MissingError, UsageError
+from torvyn.errors import MissingError, UsageError, os_reason
 from torvyn.transport.settings import ServerSettings
 
 
@@ -57,7 +57,7 @@ def _check_readable(path: str, what: str) -> None:
         with open(path, "rb"):
             pass
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        reason = os_reason(error)
         message = f"cannot read the {what} `{path}`: {reason}"
         raise MissingError("transport.tls-unusable", message) from error
 

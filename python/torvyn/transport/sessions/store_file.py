@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, os_reason
 
 logger = logging.getLogger("torvyn.transport")
 
@@ -176,7 +176,7 @@ def connect(path: Path) -> sqlite3.Connection:
         path.replace(aside)
         return _connect(path)
     except OSError as error:
-        raise _cannot_open(path, (error.strerror or str(error)).lower()) from error
+        raise _cannot_open(path, os_reason(error)) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:

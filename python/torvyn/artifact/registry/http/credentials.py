@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, os_reason
 
 HELPER_S: Final = 30.0
 LIMIT_BYTES: Final = 4 * 1024 * 1024
@@ -83,7 +83,7 @@ def _read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             record = json.loads(file.read(LIMIT_BYTES))
     except OSError as error:
-        raise _unusable(path, f"it cannot be read: {error.strerror}") from None
+        raise _unusable(path, f"it cannot be read: {os_reason(error)}") from None
     except (ValueError, RecursionError):
         raise _unusable(path, "it is not JSON") from None
     tables = ("auths", "credHelpers")
@@ -154,7 +154,7 @@ async def _run(
             env=dict(environ),
         )
     except OSError as error:
-        raise _unusable(path, f"{program} cannot be started: {error.strerror}") from None
+        raise _unusable(path, f"{program} cannot be started: {os_reason(error)}") from None
     try:
         async with asyncio.timeout(HELPER_S):
             output, _ = await process.communicate(server.encode())
