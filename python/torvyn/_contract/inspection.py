@@ -191,25 +191,9 @@ def _article(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def set_node(component: object, node: object) -> None:
-    """Sets the running node of a component, even if its `__setattr__` raises."""
+def set_attribute(component: object, name: str, value: object) -> None:
+    """Sets an attribute of a component, even if its `__setattr__` raises."""
     try:
-        component._node = node  # type: ignore[attr-defined]
+        setattr(component, name, value)
     except Exception:
-        object.__setattr__(component, "_node", node)
-
-
-def set_wall_clock(component: object, read_ns: object) -> None:
-    """Replaces the wall clock of a component, in the same way."""
-    try:
-        component._wall_clock = read_ns  # type: ignore[attr-defined]
-    except Exception:
-        object.__setattr__(component, "_wall_clock", read_ns)
-
-
-def set_context(component: object, context: object) -> None:
-    """Sets the context of a component, in the same way."""
-    try:
-        component._context = context  # type: ignore[attr-defined]
-    except Exception:
-        object.__setattr__(component, "_context", context)
+        object.__setattr__(component, name, value)

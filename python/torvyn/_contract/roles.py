@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import Any, ClassVar, Final, TypeAlias
 
 from torvyn._contract.element import Context, Dataclass, Element, Output
-from torvyn._contract.inspection import class_attribute, namespaces
+from torvyn._contract.inspection import class_attribute, has_attribute, namespaces
 from torvyn._contract.options import RunMode
 from torvyn._contract.signals import End, Pending, Signal, Verdict
 
@@ -29,9 +29,6 @@ Item: TypeAlias = Emission | Pending | End
 Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None] | None
 """None, one, or many: a list, a tuple or a generator, which may yield None for nothing."""
 PullResult: TypeAlias = Item | None
-PulledBatch: TypeAlias = Sequence[Emission] | Pending | End | None
-"""What `pull_batch` returns: elements, at least one and at most as many as it was asked for; or
-what `pull` returns if there are none."""
 FilterResult: TypeAlias = bool | Verdict
 BatchResult: TypeAlias = Sequence[Emission | Sequence[Emission] | Exception | None] | None
 """What `process_batch` returns: an entry for each element, or None for nothing at all. An exception
@@ -98,6 +95,10 @@ class Component:
         return self._wall_clock()
 
 
+AnyComponent: TypeAlias = Component | type[Component]
+"""A live component, or a class: what can be told about either before it runs."""
+
+
 class _Stateful(Component):
     """What processors and aggregators share: timers, further ports and named inputs."""
 
@@ -126,7 +127,8 @@ class Source(Component):
     """Produces elements, with `pull` or with `__iter__` / `__aiter__`.
 
     A source that has several elements at once may define `pull_batch(self, most)`, besides `pull`
-    or instead of it. It returns a list of at most `most` elements and does not wait for more.
+    or instead of it. It returns a list of one to `most` elements and does not wait for more, or
+    what `pull` returns if there are none.
 
     A source that defines `acknowledge(self, count)` asks for acknowledgements: the flow calls it
     when its next `count` elements, in the order in which it produced them, are settled. An element
@@ -263,13 +265,17 @@ OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
 TIMER_METHODS: Final = ("due_ns", "on_timer")
 """The methods that a processor or an aggregator with a timer overrides."""
 TIMED_ROLES: Final = ("processor", "aggregator")
+_ABSENT: Final = object()
 
 
-_OF_ROLES: Final = {role: class_attribute(ROLES[role], name) for role, name in METHODS.items()}
-"""The methods of the roles themselves, which only raise."""
+def defines_method(component: AnyComponent, role: str, method: str) -> bool:
+    """Whether it has a method of its own, not only the one of its role, which raises or does
+    nothing."""
+    own = (names[method] for names in namespaces(component) if method in names)
+    return next(own, _ABSENT) is not class_attribute(ROLES[role], method, _ABSENT)
 
 
-def batch_method_of(component: type[Component] | Component, role: str) -> str | None:
+def batch_method_of(component: AnyComponent, role: str) -> str | None:
     """The name of its batch method. None if it has none, or if a class closer to it overrides only
     the role's method: then that one must be called."""
     name = BATCH_METHODS.get(role)
@@ -281,11 +287,19 @@ def batch_method_of(component: type[Component] | Component, role: str) -> str | 
     return None
 
 
-def has_single_method(component: type[Component] | Component, role: str) -> bool:
-    """Whether it has its role's method, and not only the batch method."""
-    name = METHODS[role]
-    found = next((names[name] for names in namespaces(component) if name in names), None)
-    return found is not _OF_ROLES[role]
+def has_timer(component: AnyComponent, role: str) -> bool:
+    """Whether it is to be called when a time has come."""
+    return role in TIMED_ROLES and defines_method(component, role, TIMER_METHODS[0])
+
+
+def acknowledges(component: Component) -> bool:
+    """Whether a source asks for acknowledgements."""
+    return has_attribute(component, "acknowledge")
+
+
+def counts_held_elements(component: Component, role: str) -> bool:
+    """Whether an aggregator says how many elements it holds."""
+    return role == "aggregator" and has_attribute(component, "held_elements")
 
 
 class RequestSource(Source):

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torvyn._contract.inspection import class_name, describe_error, module_name, read_attribute
-from torvyn._contract.roles import ROLES, Component
+from torvyn._contract.roles import ROLES, AnyComponent, Component
 from torvyn._io import native_parts
 from torvyn._link.component_traits import is_component_class
 from torvyn._link.plan import ComponentRef
@@ -50,7 +50,7 @@ class LoadedComponent:
     """A component and how to create it: its class, or the live object."""
 
     ref: ComponentRef
-    component: type[Component] | Component
+    component: AnyComponent
 
 
 @dataclass(slots=True)
@@ -124,7 +124,6 @@ class Library:
     ) -> LoadedComponent | None:
         # Flows without such components never load this module.
         from torvyn._link.artifacts import fetch_component
-        from torvyn._link.grants import artifact_name
 
         try:
             path, warnings = fetch_component(reference, self.folder, self.lock, self.cache_dir)
@@ -162,6 +161,12 @@ class Library:
             return found
         named = f"{target.rpartition(':')[0]}:{class_name(found.component)}"
         return LoadedComponent(ComponentRef("project", record.name, named), found.component)
+
+
+def artifact_name(reference: str) -> str:
+    """The name of a component that a node takes from an artifact: the last part of the path."""
+    path = reference.partition("@")[0].rpartition("/")[2]
+    return path.removeprefix("oci:").partition(":")[0]
 
 
 def _builtin(name: str, has_input: bool) -> str | None:

@@ -36,149 +36,19 @@ from torvyn._contract.roles import (
     ROLES,
     TIMED_ROLES,
     TIMER_METHODS,
+    AnyComponent,
     Component,
+    defines_method,
 )
-from torvyn._manifest.problems import Problems
-from torvyn._manifest.records import NodeRecord
-from torvyn.errors import ContractError, Diagnostic, Location, quoted, suggestion
+from torvyn.errors import ContractError, Diagnostic, quoted, suggestion
 
 if TYPE_CHECKING:
     from torvyn.sandbox.component import GuestComponent
 
-_CODE: Final = "contract.wrong-config"
-_TAKES: Final = {
-    ConfigKind.TEXT: "text",
-    ConfigKind.TABLE: "a table",
-    ConfigKind.EITHER: "text or a table",
-    ConfigKind.NONE: "no config",
-}
-
-
-_JSON_HINT: Final = (
-    'write other text, or set `config_kind = "either"` on its class if it reads JSON itself'
-)
-
-
-def check_config_kind(component: type[Component] | Component, role: str, config: Any) -> None:
-    """Raises `ContractError` if the component does not take such a config."""
-    # On a command line, and in a running flow, a table is JSON text.
-    table = table_of(config) if isinstance(config, str) else config
-    given = config if table is None else table
-    if config == "" or _is_list_of_ports(role, given):
-        return
-    kind = config_kind_of(component)
-    if kind in _kinds_of(given):
-        _check_keys(component, given)
-        return
-    if kind == ConfigKind.TEXT and table is not None and isinstance(config, str):
-        message = f"`{class_name(component)}` takes text as its config, and this text is a JSON "
-        raise ContractError(_CODE, f"{message}object, which counts as a table", hint=_JSON_HINT)
-    got = "" if kind == ConfigKind.NONE else f" as its config, not {_phrase(given)}"
-    message = f"`{class_name(component)}` takes {_TAKES[kind]}{got}"
-    raise ContractError(_CODE, message, hint=_hint(component, kind))
-
-
-def _check_keys(component: type[Component] | Component, config: Any) -> None:
-    """Raises for unknown and missing keys, where the component names its keys in a `TypedDict`."""
-    keys, name = table_keys(component), class_name(component)
-    if not keys or isinstance(config, str):
-        return
-    problems = [
-        Diagnostic(
-            _CODE,
-            f"`{name}` has no option `{key}`",
-            hint=suggestion(str(key), keys, f"its options are {quoted(keys)}"),
-        )
-        for key in config
-        if key not in keys
-    ]
-    missing = [key for key, is_required in keys.items() if is_required and key not in config]
-    problems += [Diagnostic(_CODE, f"`{name}` needs the option `{key}`") for key in missing]
-    if problems:
-        raise ContractError.of(problems)
-
-
-def _is_list_of_ports(role: str, config: Any) -> bool:
-    """Torvyn itself reads the ports of a router."""
-    return role == Role.ROUTER and isinstance(config, Mapping) and "ports" in config
-
-
-def _kinds_of(config: Any) -> tuple[ConfigKind, ...]:
-    """The kinds of components that take this config."""
-    if isinstance(config, Mapping):
-        return (ConfigKind.TABLE, ConfigKind.EITHER)
-    return (ConfigKind.TEXT, ConfigKind.EITHER) if isinstance(config, str) else ()
-
-
-def _phrase(config: Any) -> str:
-    if isinstance(config, Mapping):
-        return "a table"
-    if isinstance(config, (list, tuple)):
-        return "a list"
-    return "text" if isinstance(config, str) else f"`{json.dumps(config, default=str)}`"
-
-
-def _hint(component: type[Component] | Component, kind: ConfigKind) -> str:
-    pairs = ", ".join(f"{key} = ..." for key in table_keys(component) or ("name",))
-    text, table = 'text, `config = "..."`', f"a table, `config = {{ {pairs} }}`"
-    match kind:
-        case ConfigKind.TEXT:
-            return f"write {text}"
-        case ConfigKind.TABLE:
-            return f"write {table}"
-        case ConfigKind.EITHER:
-            return f"write {text}, or {table}"
-        case _:
-            return "remove `config`, or write `def init(self, config)`"
-
-
-ROLE_METHODS = {
-    role: (
-        "init",
-        method,
-        *((BATCH_METHODS[role],) if role in BATCH_METHODS else ()),
-        *OPTIONAL_METHODS[role],
-        "teardown",
-    )
-    for role, method in METHODS.items()
-}
-"""The methods of each role, in the order of their calls."""
-_ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_OF_ROLES = {
-    role: {name: class_attribute(ROLES[role], name) for name in (*names, *TIMER_METHODS)}
-    for role, names in ROLE_METHODS.items()
-}
-"""The methods of the role itself, which a component may leave as they are."""
-_ELEMENTS = frozenset(
-    (
-        *("chunk", "document", "event", "frame", "line", "message", "number", "pair", "reading"),
-        *("record", "request", "row", "sample", "sentence", "token", "word"),
-    )
-)
-"""What names of components say about their outputs."""
 INPUT, OUTPUT, ERROR = "input", "output", "error"
 
 
-def is_guest(component: object) -> TypeGuard[GuestComponent]:
-    """Whether it runs in the sandbox. There are no guests before their module was loaded."""
-    module = sys.modules.get("torvyn.sandbox.component")
-    return module is not None and is_instance(component, module.GuestComponent)
-
-
-def is_component_class(thing: Any) -> bool:
-    """Whether it is a class with a role, even if it has overwritten its `role`."""
-    if not is_class(thing) or not issubclass(thing, Component):
-        return False
-    return issubclass(thing, tuple(ROLES.values())) or read_text_attribute(thing, "role") in ROLES
-
-
-def unit_of_name(name: str, role: str) -> str | None:
-    """What a component sends, if its name says so: `token-source` sends tokens."""
-    noun, _, rest = name.rpartition("-")
-    return f"{noun}s" if rest == role and noun in _ELEMENTS else None
-
-
-def role_of(component: type[Component] | Component) -> str:
+def role_of(component: AnyComponent) -> str:
     """The role; raises `ContractError` when the class has overwritten it."""
     role = read_attribute(component, "role")
     if type(role) is str and role in ROLES:
@@ -189,40 +59,20 @@ def role_of(component: type[Component] | Component) -> str:
     raise ContractError("contract.bad-attribute", message, hint=hint)
 
 
-class CallStyle(NamedTuple):
-    """How the methods of a component are called."""
-
-    is_async: bool | None
-    """Whether its role's method is `async`; None when it has no such method."""
-    is_guest: bool = False
-    reads_stream: bool = False
-    """It is one generator over the whole stream, which needs a thread or a task of its own."""
+def is_component_class(thing: Any) -> bool:
+    """Whether it is a class with a role, even if it has overwritten its `role`."""
+    if not is_class(thing) or not issubclass(thing, Component):
+        return False
+    return issubclass(thing, tuple(ROLES.values())) or read_text_attribute(thing, "role") in ROLES
 
 
-def call_style_of(component: type[Component] | Component, role: str) -> CallStyle:
-    if read_attribute(component, "is_guest", False) is True:
-        return CallStyle(False, is_guest=True)
-    streaming = read_attribute(component, "stream_function", None)
-    if streaming is not None:
-        return CallStyle(is_async_function(streaming), reads_stream=True)
-    return CallStyle(_is_async(component, role))
+def is_guest(component: object) -> TypeGuard[GuestComponent]:
+    """Whether it runs in the sandbox. There are no guests before their module was loaded."""
+    module = sys.modules.get("torvyn.sandbox.component")
+    return module is not None and is_instance(component, module.GuestComponent)
 
 
-def _is_async(component: type[Component] | Component, role: str) -> bool | None:
-    method = METHODS[role]
-    if defines_method(component, role, method):
-        return is_async_function(read_attribute(component, method))
-    batch_method = BATCH_METHODS.get(role)
-    if batch_method is not None and defines_method(component, role, batch_method):
-        return is_async_function(read_attribute(component, batch_method))
-    if role == "source":
-        if has_attribute(component, "__aiter__"):
-            return True
-        return False if has_attribute(component, "__iter__") else None
-    return None
-
-
-def ports_of(component: type[Component] | Component, role: str, config: Any) -> tuple[str, ...]:
+def ports_of(component: AnyComponent, role: str, config: Any) -> tuple[str, ...]:
     """The output ports. Those of a router come from its config or its class."""
     if role == "sink":
         return ()
@@ -238,14 +88,9 @@ def ports_of(component: type[Component] | Component, role: str, config: Any) -> 
     return _names(read_attribute(component, "ports", ()))
 
 
-def inputs_of(component: type[Component] | Component, role: str) -> tuple[str, ...]:
+def inputs_of(component: AnyComponent, role: str) -> tuple[str, ...]:
     """The names of the inputs; empty for a component that does not tell them apart."""
     return _names(read_attribute(component, "inputs", ()), "inputs") if role in TIMED_ROLES else ()
-
-
-def has_timer(component: type[Component] | Component, role: str) -> bool:
-    """Whether the component defines `due_ns`."""
-    return role in TIMED_ROLES and defines_method(component, role, TIMER_METHODS[0])
 
 
 def _names(ports: Any, attribute: str = "ports") -> tuple[str, ...]:
@@ -265,13 +110,55 @@ def _names(ports: Any, attribute: str = "ports") -> tuple[str, ...]:
     return names
 
 
-def defines_method(component: type[Component] | Component, role: str, method: str) -> bool:
-    """Whether the component defines the method itself."""
-    is_object = not is_class(component)
-    if is_object and method in object.__getattribute__(component, "__dict__"):
-        return True
-    cls: Any = type(component) if is_object else component
-    return class_attribute(cls, method) is not _OF_ROLES[role][method]
+_ELEMENTS: Final = frozenset(
+    (
+        *("chunk", "document", "event", "frame", "line", "message", "number", "pair", "reading"),
+        *("record", "request", "row", "sample", "sentence", "token", "word"),
+    )
+)
+"""What names of components say about their outputs."""
+
+
+def unit_of_name(name: str, role: str) -> str | None:
+    """What a component sends, if its name says so: `token-source` sends tokens."""
+    noun, _, rest = name.rpartition("-")
+    return f"{noun}s" if rest == role and noun in _ELEMENTS else None
+
+
+class CallStyle(NamedTuple):
+    """How the methods of a component are called."""
+
+    is_async: bool | None
+    """Whether its role's method is `async`; None when it has no such method."""
+    is_guest: bool = False
+    reads_stream: bool = False
+    """It is one generator over the whole stream, which needs a thread or a task of its own."""
+
+
+def call_style_of(component: AnyComponent, role: str) -> CallStyle:
+    if read_attribute(component, "is_guest", False) is True:
+        return CallStyle(False, is_guest=True)
+    streaming = read_attribute(component, "stream_function", None)
+    if streaming is not None:
+        return CallStyle(is_async_function(streaming), reads_stream=True)
+    return CallStyle(_is_async(component, role))
+
+
+def _is_async(component: AnyComponent, role: str) -> bool | None:
+    method = METHODS[role]
+    if defines_method(component, role, method):
+        return is_async_function(read_attribute(component, method))
+    batch_method = BATCH_METHODS.get(role)
+    if batch_method is not None and defines_method(component, role, batch_method):
+        return is_async_function(read_attribute(component, batch_method))
+    if role == "source":
+        if has_attribute(component, "__aiter__"):
+            return True
+        return False if has_attribute(component, "__iter__") else None
+    return None
+
+
+_ASYNC_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def is_async_function(function: Any) -> bool:
@@ -306,8 +193,69 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "complete": ("end",),
 }
 """The arguments of each method."""
-
+ROLE_METHODS: Final = {
+    role: (
+        "init",
+        method,
+        *((BATCH_METHODS[role],) if role in BATCH_METHODS else ()),
+        *OPTIONAL_METHODS[role],
+        "teardown",
+    )
+    for role, method in METHODS.items()
+}
+"""The methods of each role, in the order of their calls."""
 _STARRED: Final = inspect.CO_VARARGS
+_FIT: Final[weakref.WeakSet[type[Any]]] = weakref.WeakSet()
+"""Classes without a problem: each is checked once, however many flows use it."""
+
+
+def wrong_signatures(component: AnyComponent, role: str) -> list[tuple[str, str]]:
+    """What is wrong with each method that its role cannot call, and a hint."""
+    style = call_style_of(component, role)
+    names = ROLE_METHODS[role] + (TIMER_METHODS if role in TIMED_ROLES else ())
+    cls: Any = component if is_class(component) else type(component)
+    own = {} if cls is component else object.__getattribute__(component, "__dict__")
+    is_plain = type(cls) is type and own.keys().isdisjoint(names)
+    if style.is_guest or (is_plain and cls in _FIT):
+        return []
+    methods = [_method(cls, own, name) for name in names if defines_method(component, role, name)]
+    found = [_problem(component, role, style, method) for method in methods if method is not None]
+    wrong = [problem for problem in found if problem is not None]
+    if is_plain and not wrong:
+        _FIT.add(cls)
+    return wrong
+
+
+def _problem(
+    component: AnyComponent, role: str, style: CallStyle, method: _Method
+) -> tuple[str, str] | None:
+    """The problem of a method and a hint."""
+    name, title = method.name, class_name(component)
+    hint = f"write `def {name}({', '.join(('self', *method.arguments))})`"
+    if not callable(method.function):
+        return f"`{name}` of `{title}` is not a method", hint
+    if not method.fits:
+        call = f"{name}({', '.join(method.arguments)})"
+        message = f"`{title}` has `{method.signature}`, but {_article(role)} is called as `{call}`"
+        return message, hint
+    if not style.is_async and is_async_function(method.function):
+        # The component does not run on an event loop, so nothing would await the call.
+        main = _main_method(component, role)
+        message = f"`{name}` of `{title}` is async and `{main}` is not"
+        return message, f"write `async def {main}` as well, or make `{name}` a plain method"
+    return None
+
+
+def _main_method(component: AnyComponent, role: str) -> str:
+    """The method that decides whether the component runs on an event loop."""
+    for name in filter(None, (METHODS[role], BATCH_METHODS.get(role))):
+        if defines_method(component, role, name):
+            return name
+    return "__iter__"
+
+
+def _article(role: str) -> str:
+    return f"{'an' if role == 'aggregator' else 'a'} {role}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,68 +285,6 @@ class _Method:
         except Exception:
             return self.name
         return f"{self.name}{text}"
-
-
-_FIT: Final[weakref.WeakSet[type[Any]]] = weakref.WeakSet()
-"""Classes without a problem: each is checked once, however many flows use it."""
-
-
-def check_signatures(
-    component: type[Component] | Component,
-    role: str,
-    is_async: bool,
-    record: NodeRecord,
-    path: str,
-    problems: Problems,
-) -> None:
-    """Adds a problem for each method that its role cannot call."""
-    names = ROLE_METHODS[role] + (TIMER_METHODS if role in TIMED_ROLES else ())
-    cls: Any = component if is_class(component) else type(component)
-    own = {} if cls is component else object.__getattribute__(component, "__dict__")
-    is_plain = type(cls) is type and own.keys().isdisjoint(names)
-    if is_plain and cls in _FIT:
-        return
-    methods = (_method(cls, own, name) for name in names if defines_method(component, role, name))
-    results = [
-        _problem(component, role, is_async, method) for method in methods if method is not None
-    ]
-    for message, hint in filter(None, results):
-        place = record.location or Location(path=path)
-        problems.add("contract.wrong-signature", f"node `{record.name}`: {message}", place, hint)
-    if is_plain and not any(results):
-        _FIT.add(cls)
-
-
-def _problem(
-    component: type[Component] | Component, role: str, is_async: bool, method: _Method
-) -> tuple[str, str] | None:
-    """The problem of a method and a hint."""
-    name, title = method.name, class_name(component)
-    hint = f"write `def {name}({', '.join(('self', *method.arguments))})`"
-    if not callable(method.function):
-        return f"`{name}` of `{title}` is not a method", hint
-    if not method.fits:
-        call = f"{name}({', '.join(method.arguments)})"
-        message = f"`{title}` has `{method.signature}`, but {_article(role)} is called as `{call}`"
-        return message, hint
-    if not is_async and is_async_function(method.function):
-        # The component does not run on an event loop, so nothing would await the call.
-        main = _main_method(component, role)
-        message = f"`{name}` of `{title}` is async and `{main}` is not"
-        return message, f"write `async def {main}` as well, or make `{name}` a plain method"
-    return None
-
-
-def _main_method(component: type[Component] | Component, role: str) -> str:
-    """The method that decides whether the component runs on an event loop."""
-    for name in filter(None, (METHODS[role], BATCH_METHODS.get(role))):
-        if defines_method(component, role, name):
-            return name
-    return "__iter__"
-
-
-def _article(role: str) -> str:
-    return f"{'an' if role == 'aggregator' else 'a'} {role}"
 
 
 def _method(cls: type[Any], own: Mapping[str, Any], name: str) -> _Method | None:
@@ -443,3 +329,88 @@ def _binds(function: Any, count: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+_CODE: Final = "contract.wrong-config"
+_TAKES: Final = {
+    ConfigKind.TEXT: "text",
+    ConfigKind.TABLE: "a table",
+    ConfigKind.EITHER: "text or a table",
+    ConfigKind.NONE: "no config",
+}
+_JSON_HINT: Final = (
+    'write other text, or set `config_kind = "either"` on its class if it reads JSON itself'
+)
+
+
+def check_config_kind(component: AnyComponent, role: str, config: Any) -> None:
+    """Raises `ContractError` if the component does not take such a config."""
+    # On a command line, and in a running flow, a table is JSON text.
+    table = table_of(config) if isinstance(config, str) else config
+    given = config if table is None else table
+    if config == "" or _is_list_of_ports(role, given):
+        return
+    kind = config_kind_of(component)
+    if kind in _kinds_of(given):
+        _check_keys(component, given)
+        return
+    if kind == ConfigKind.TEXT and table is not None and isinstance(config, str):
+        message = f"`{class_name(component)}` takes text as its config, and this text is a JSON "
+        raise ContractError(_CODE, f"{message}object, which counts as a table", hint=_JSON_HINT)
+    got = "" if kind == ConfigKind.NONE else f" as its config, not {_phrase(given)}"
+    message = f"`{class_name(component)}` takes {_TAKES[kind]}{got}"
+    raise ContractError(_CODE, message, hint=_hint(component, kind))
+
+
+def _check_keys(component: AnyComponent, config: Any) -> None:
+    """Raises for unknown and missing keys, where the component names its keys in a `TypedDict`."""
+    keys, name = table_keys(component), class_name(component)
+    if not keys or isinstance(config, str):
+        return
+    problems = [
+        Diagnostic(
+            _CODE,
+            f"`{name}` has no option `{key}`",
+            hint=suggestion(str(key), keys, f"its options are {quoted(keys)}"),
+        )
+        for key in config
+        if key not in keys
+    ]
+    missing = [key for key, is_required in keys.items() if is_required and key not in config]
+    problems += [Diagnostic(_CODE, f"`{name}` needs the option `{key}`") for key in missing]
+    if problems:
+        raise ContractError.of(problems)
+
+
+def _is_list_of_ports(role: str, config: Any) -> bool:
+    """Torvyn itself reads the ports of a router."""
+    return role == Role.ROUTER and isinstance(config, Mapping) and "ports" in config
+
+
+def _kinds_of(config: Any) -> tuple[ConfigKind, ...]:
+    """The kinds of components that take this config."""
+    if isinstance(config, Mapping):
+        return (ConfigKind.TABLE, ConfigKind.EITHER)
+    return (ConfigKind.TEXT, ConfigKind.EITHER) if isinstance(config, str) else ()
+
+
+def _phrase(config: Any) -> str:
+    if isinstance(config, Mapping):
+        return "a table"
+    if isinstance(config, (list, tuple)):
+        return "a list"
+    return "text" if isinstance(config, str) else f"`{json.dumps(config, default=str)}`"
+
+
+def _hint(component: AnyComponent, kind: ConfigKind) -> str:
+    pairs = ", ".join(f"{key} = ..." for key in table_keys(component) or ("name",))
+    text, table = 'text, `config = "..."`', f"a table, `config = {{ {pairs} }}`"
+    match kind:
+        case ConfigKind.TEXT:
+            return f"write {text}"
+        case ConfigKind.TABLE:
+            return f"write {table}"
+        case ConfigKind.EITHER:
+            return f"write {text}, or {table}"
+        case _:
+            return "remove `config`, or write `def init(self, config)`"

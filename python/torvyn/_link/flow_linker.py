@@ -3,13 +3,14 @@
 A record comes from a manifest or from a program (`Flow.add`, `Flow.connect`); both follow the same
 rules. All problems of a flow are collected, so that one `LinkError` reports them together.
 
-Nodes, edges and the graph are linked in this order, whatever problems they have. A Plan exists only
-if they have none, so the rules of a Plan need not expect a part that is missing.
+Nodes, edges, dead letters and the graph are linked in this order, whatever problems they have; each
+pass returns what it found. A Plan exists only if they have none, so the rules of a Plan need not
+expect a part that is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from torvyn._contract.inspection import is_instance
@@ -17,36 +18,32 @@ from torvyn._link.component_library import Library
 from torvyn._link.component_traits import ERROR, INPUT, OUTPUT
 from torvyn._link.defaults import (
     DEFAULT_CHECKPOINT_S,
+    Defaults,
     audit_file,
     cluster_plan,
     defaults_of,
     state_dir,
     telemetry_plan,
 )
-from torvyn._link.error_policy import DeadLetters
-from torvyn._link.graph import Graph, check_requests, check_router_ports, check_topology, order
-from torvyn._link.node_linker import NodeLinker
+from torvyn._link.error_policy import FAIL_FAST, find_dead_letters, policy_of
+from torvyn._link.graph import check_graph, order
+from torvyn._link.node_linker import LinkedNode, link_node
 from torvyn._link.plan import EdgePlan, NodePlan, Plan
-from torvyn._link.plan_checks import (
-    check_budgets,
-    check_carrier,
-    check_one_carrier,
-    check_places,
-    check_segment_cycles,
-    check_stored_once,
-)
+from torvyn._link.plan_checks import check_carrier, check_one_carrier, check_plan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, EdgeRecord, FlowRecord
-from torvyn._manifest.schema import near, place_of, value_of
+from torvyn._manifest.schema import Record, Table, near, place_of, value_of
 from torvyn._manifest.settings import Settings, process_settings
 from torvyn.errors import LinkError, Location, quoted, suggestion
 
 _LIBRARY: Final = Library()
-_QUEUE: Final = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}
-"""The options of a flow's queues, and their names in a Plan."""
 _OPTIONS: Final = ("priority", "deadline", "max_memory", "cpu_share", "checkpoint")
+_QUEUE: Final = ("queue_depth", "queue_bytes", "backpressure")
+"""The options of a flow's queues, for edges that set none of their own."""
 _EDGE: Final = {
-    **_QUEUE,
+    "queue_depth": "depth",
+    "queue_bytes": "bytes",
+    "backpressure": "backpressure",
     "low_watermark": "low_watermark",
     "carrier": "carrier",
     "max_bytes": "max_bytes",
@@ -55,6 +52,8 @@ _EDGE: Final = {
     "drain_rate": "drain_rate",
     "max_waiting": "max_waiting",
 }
+"""The options of an edge, and their names in a Plan."""
+_NO_OPTIONS: Final[Mapping[str, Any]] = {}
 
 
 def link_flow(
@@ -70,134 +69,140 @@ def link_flow(
     (its caller iterates it). Without `settings`, the environment and the user's config are read.
     """
     problems = Problems()
-    linker = FlowLinker(flow, _LIBRARY, settings or process_settings(), problems)
-    plan = linker.link(open_start=open_start, open_end=open_end)
+    settings = settings or process_settings()
+    plan = link_leniently(
+        flow, _LIBRARY, settings, problems, open_start=open_start, open_end=open_end
+    )
     if plan is None or problems:
         raise LinkError.of(problems.diagnostics()) from problems.cause
     return plan
 
 
-class FlowLinker:
-    """Links one flow. `problems` are those of this flow alone."""
+def link_leniently(
+    flow: FlowRecord,
+    library: Library,
+    settings: Settings,
+    problems: Problems,
+    *,
+    is_whole: bool = True,
+    open_start: bool = False,
+    open_end: bool = False,
+) -> Plan | None:
+    """The Plan, or None if the flow has problems. `problems` are those of this flow alone.
+    `is_whole` is False if the parser could not read a part of the flow."""
+    path, defaults = f"flow.{flow.name}", defaults_of(settings)
+    options = {name: value_of(FLOW, name, flow, path, problems) for name in _OPTIONS}
+    linked = _link_nodes(flow, library, defaults, problems)
+    stateful = {name for name, node in linked.items() if node is not None and node.keeps_state}
+    found = {name: node and node.plan for name, node in linked.items()}
+    edge_linker = _EdgeLinker(flow, found, problems)
+    edges, is_complete = edge_linker.link()
+    letters = find_dead_letters(flow, found, edges, problems)
+    sinks = {
+        sink.name: node and node.plan
+        for sink in letters.sinks.values()
+        for node in [link_node(sink, FAIL_FAST, flow.name, library, defaults, problems)]
+    }
+    edges += [edge_linker.edge((a, ERROR, b), place) for a, b, place in letters.edges]
+    found = {**letters.nodes, **sinks}
+    check_graph(
+        flow,
+        found,
+        edges,
+        problems,
+        added=frozenset(sinks),
+        is_complete=is_complete,
+        open_start=open_start,
+        open_end=open_end,
+    )
+    check_one_carrier(edges, problems)
+    nodes = {name: node for name, node in found.items() if node is not None}
+    if problems or not is_whole or len(nodes) < len(found):
+        return None
+    plan = _plan(flow, nodes, edges, options, library, defaults, problems)
+    check_plan(plan, stateful, flow.location or Location(path=path), problems)
+    return plan
+
+
+def _link_nodes(
+    flow: FlowRecord, library: Library, defaults: Defaults, problems: Problems
+) -> dict[str, LinkedNode | None]:
+    policies = {name: policy_of(flow, node, problems) for name, node in flow.nodes.items()}
+    library.warm(node.component for node in flow.nodes.values() if is_instance(node.component, str))
+    fed = {edge.target.node for edge in flow.edges}
+    return {
+        name: link_node(
+            node, policies[name], flow.name, library, defaults, problems, has_input=name in fed
+        )
+        for name, node in flow.nodes.items()
+    }
+
+
+class _EdgeLinker:
+    """Links the edges of one flow, once its nodes are known."""
 
     def __init__(
-        self,
-        flow: FlowRecord,
-        library: Library,
-        settings: Settings,
-        problems: Problems,
-        *,
-        is_whole: bool = True,
+        self, flow: FlowRecord, nodes: Mapping[str, NodePlan | None], problems: Problems
     ) -> None:
         self._flow = flow
-        self._is_whole = is_whole
-        """False if the parser could not read a part of the flow."""
+        self._nodes = nodes
         self._problems = problems
-        self._settings = settings
-        self._library = library
-        self._path = f"flow.{flow.name}"
-        self._nodes: dict[str, NodePlan | None] = {}
-        self._edges: list[EdgePlan] = []
         self._seen: set[tuple[str, str, str, str]] = set()
-        self._has_all_edges = True
-        """Whether both nodes of every edge are known; if not, reachability cannot be checked."""
-        self._defaults = defaults_of(settings)
-        self._node_linker = NodeLinker(flow.name, library, self._defaults)
-        self._dead_letters = DeadLetters(flow, self._node_linker, problems)
+        self._queue = self._values(FLOW, flow, f"flow.{flow.name}", _QUEUE)
 
-    def link(self, *, open_start: bool = False, open_end: bool = False) -> Plan | None:
-        """The Plan, or None if the flow has problems or could not be read as a whole."""
-        options = {name: self._value(name) for name in _OPTIONS}
-        self._link_nodes()
-        self._link_edges()
-        if self._has_all_edges:
-            records, path = self._flow.nodes, self._path
-            check_router_ports(self._nodes, records, self._edges, path, self._problems)
-            check_requests(self._nodes, self._edges, self._problems)
-        check_topology(self._graph(), self._problems, open_start=open_start, open_end=open_end)
-        check_one_carrier(self._edges, self._problems)
-        if self._problems or not self._is_whole or None in self._nodes.values():
-            return None
-        plan = self._plan(options)
-        self._check_plan(plan)
-        return plan
+    def link(self) -> tuple[list[EdgePlan], bool]:
+        """The edges between known nodes, and whether these are all."""
+        path = f"flow.{self._flow.name}.edges"
+        found = [self._link(edge, f"{path}[{i}]") for i, edge in enumerate(self._flow.edges)]
+        edges = [edge for edge in found if edge is not None]
+        return edges, len(edges) == len(found)
 
-    def _check_plan(self, plan: Plan) -> None:
-        """The rules that need every node and every edge."""
-        check_places(plan, self._node_linker.stateful, self._problems)
-        check_segment_cycles(plan, self._problems)
-        check_stored_once(plan, self._problems)
-        check_budgets(plan, self._flow.location or Location(path=self._path), self._problems)
-
-    def _link_nodes(self) -> None:
-        flow = self._flow
-        policies = {name: self._dead_letters.policy(node) for name, node in flow.nodes.items()}
-        names = [node.component for node in flow.nodes.values() if is_instance(node.component, str)]
-        if names:
-            self._library.warm(names)
-        fed = {edge.target.node for edge in flow.edges}
-        for name, node in flow.nodes.items():
-            self._nodes[name] = self._node_linker.link(
-                node, policies[name], self._problems, has_input=name in fed
-            )
-
-    def _link_edges(self) -> None:
-        for index, edge in enumerate(self._flow.edges):
-            self._link_edge(edge, f"{self._path}.edges[{index}]")
-        for source, target, place in self._dead_letters.edges(self._nodes, self._edges):
-            self._edges.append(self._edge((source, ERROR, target), place, {}))
-
-    def _value(self, name: str) -> Any:
-        return value_of(FLOW, name, self._flow, self._path, self._problems)
-
-    def _link_edge(self, edge: EdgeRecord, path: str) -> None:
-        is_known = self._knows(edge, edge.source.node, path, "from")
-        is_known = self._knows(edge, edge.target.node, path, "to") and is_known
-        port = self._check_ports(edge, path) if is_known else OUTPUT
-        target_input = self._check_input(edge, path) if is_known else INPUT
-        options = {
-            field: value_of(EDGE, name, edge, path, self._problems)
-            for name, field in _EDGE.items()
-            if getattr(edge, EDGE.by_name[name].attribute) is not None
+    def edge(
+        self,
+        ends: tuple[str, str, str],
+        place: Location | None,
+        options: Mapping[str, Any] = _NO_OPTIONS,
+        target_input: str = INPUT,
+    ) -> EdgePlan:
+        """An edge with the flow's options where it has none of its own."""
+        known = {
+            _EDGE[name]: value
+            for name, value in (*self._queue.items(), *options.items())
+            if value is not None
         }
-        check_carrier(
-            edge,
-            path,
-            {name: options[field] for name, field in _EDGE.items() if field in options},
-            self._problems,
-        )
+        if known.get("carrier") == "nats":
+            # The broker refuses what does not fit, and the flow waits.
+            known["backpressure"] = "block"
+        return EdgePlan(*ends, **known, input=target_input, location=place)
+
+    def _link(self, edge: EdgeRecord, path: str) -> EdgePlan | None:
+        """The edge, or None if one of its nodes is unknown."""
+        has_source = self._knows(edge, edge.source.node, path, "from")
+        is_known = self._knows(edge, edge.target.node, path, "to") and has_source
+        port = self._port(edge, path) if is_known else OUTPUT
+        target_input = self._input(edge, path) if is_known else INPUT
+        options = self._values(EDGE, edge, path, _EDGE)
+        check_carrier(edge, path, options, self._problems)
         if not is_known:
-            self._has_all_edges = False
-            return
+            return None
         place = place_of(edge, "from", path)
-        if target_input != INPUT:
-            options["input"] = target_input
         ends = (edge.source.node, port, edge.target.node)
         if (*ends, target_input) in self._seen:
             message = f"two edges lead from `{edge.source.node}:{port}` to `{edge.target.node}`"
             hint = "every element would arrive twice; remove one of them"
             self._problems.add("link.edge-repeated", message, place, hint)
         self._seen.add((*ends, target_input))
-        self._edges.append(self._edge(ends, place, options))
+        return self.edge(ends, place, options, target_input)
 
-    def _edge(
-        self, ends: tuple[str, str, str], place: Location | None, options: dict[str, Any]
-    ) -> EdgePlan:
-        """An edge with the flow's options where it has none of its own."""
-        flow_options = {
-            field: self._value(name)
-            for name, field in _QUEUE.items()
-            if getattr(self._flow, name) is not None
+    def _values(
+        self, table: Table, record: Record, path: str, names: Iterable[str]
+    ) -> dict[str, Any]:
+        """Those of the options that the record sets; None for those that are wrong."""
+        return {
+            name: value_of(table, name, record, path, self._problems)
+            for name in names
+            if getattr(record, table.by_name[name].attribute) is not None
         }
-        known = {
-            field: value
-            for field, value in (*flow_options.items(), *options.items())
-            if value is not None
-        }
-        if known.get("carrier") == "nats":
-            # The broker refuses what does not fit, and the flow waits.
-            known["backpressure"] = "block"
-        return EdgePlan(*ends, **known, location=place)
 
     def _knows(self, edge: EdgeRecord, name: str, path: str, key: str) -> bool:
         """Whether the node exists. The parser has reported an end that it could not read."""
@@ -210,7 +215,8 @@ class FlowLinker:
         self._problems.add("link.node-unknown", message, place, hint)
         return False
 
-    def _check_ports(self, edge: EdgeRecord, path: str) -> str:
+    def _port(self, edge: EdgeRecord, path: str) -> str:
+        """The port that the edge starts at."""
         node = self._nodes[edge.source.node]
         if node is None or node.role == "sink":
             return edge.source.port or OUTPUT
@@ -223,7 +229,7 @@ class FlowLinker:
             self._problems.add("link.port-unknown", message, place, near(port, ports, listing))
         return port
 
-    def _check_input(self, edge: EdgeRecord, path: str) -> str:
+    def _input(self, edge: EdgeRecord, path: str) -> str:
         """The input that the edge leads to."""
         node, target = self._nodes[edge.target.node], edge.target
         inputs = node.inputs if node is not None and node.inputs else (INPUT,)
@@ -237,38 +243,35 @@ class FlowLinker:
             self._problems.add("link.input-port-unknown", message, place, listing)
         return name
 
-    def _graph(self) -> Graph:
-        sinks = self._dead_letters.sinks
-        nodes = {**self._nodes, **sinks} if sinks else self._nodes
-        roles = {name: node.role if node else None for name, node in nodes.items()}
-        places = {name: node.location for name, node in self._flow.nodes.items()}
-        return Graph(
-            roles, self._edges, places, self._flow.location, frozenset(sinks), self._has_all_edges
-        )
 
-    def _plan(self, options: Mapping[str, Any]) -> Plan:
-        nodes = {name: node for name, node in self._nodes.items() if node is not None}
-        nodes |= self._dead_letters.sinks
-        settings = self._settings
-        is_durable = any(edge.carrier != "memory" for edge in self._edges)
-        checkpoint_s = options["checkpoint"] or (DEFAULT_CHECKPOINT_S if is_durable else None)
-        return Plan(
-            name=self._flow.name,
-            nodes=tuple(nodes[name] for name in order(nodes, self._edges) if name in nodes),
-            edges=tuple(self._edges),
-            description=self._flow.description or "",
-            priority=options["priority"] or FLOW.default("priority"),
-            deadline_s=options["deadline"],
-            max_memory_bytes=options["max_memory"],
-            cpu_share=options["cpu_share"],
-            runtime=self._defaults.runtime,
-            observability=settings["observability.level"],
-            audit=settings["security.audit"],
-            audit_file=audit_file(settings, self._library.written),
-            checkpoint_s=checkpoint_s,
-            state_dir=state_dir(settings, self._library.written),
-            telemetry=telemetry_plan(settings, self._library.written),
-            cluster=cluster_plan(settings, self._edges, self._library.written),
-            warnings=self._problems.warnings(),
-            secrets=frozenset(self._problems.secrets),
-        )
+def _plan(
+    flow: FlowRecord,
+    nodes: Mapping[str, NodePlan],
+    edges: Sequence[EdgePlan],
+    options: Mapping[str, Any],
+    library: Library,
+    defaults: Defaults,
+    problems: Problems,
+) -> Plan:
+    settings, folder = defaults.settings, library.written
+    is_durable = any(edge.carrier != "memory" for edge in edges)
+    return Plan(
+        name=flow.name,
+        nodes=tuple(nodes[name] for name in order(nodes, edges)),
+        edges=tuple(edges),
+        description=flow.description or "",
+        priority=options["priority"] or FLOW.default("priority"),
+        deadline_s=options["deadline"],
+        max_memory_bytes=options["max_memory"],
+        cpu_share=options["cpu_share"],
+        runtime=defaults.runtime,
+        observability=settings["observability.level"],
+        audit=settings["security.audit"],
+        audit_file=audit_file(settings, folder),
+        checkpoint_s=options["checkpoint"] or (DEFAULT_CHECKPOINT_S if is_durable else None),
+        state_dir=state_dir(settings, folder),
+        telemetry=telemetry_plan(settings, folder),
+        cluster=cluster_plan(settings, edges, folder),
+        warnings=problems.warnings(),
+        secrets=frozenset(problems.secrets),
+    )

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from torvyn import _native
-from torvyn._link.component_library import Library
+from torvyn._link.component_library import Library, artifact_name
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import Manifest
 from torvyn.errors import Location, quoted, suggestion
@@ -68,12 +68,6 @@ def check_grant_names(manifest: Manifest, problems: Problems) -> None:
             message = f"`[security.grants.{grant.name}]` names an unknown component"
             hint = suggestion(grant.name, known, listing)
             problems.add("link.grant-unknown", message, grant.location, hint)
-
-
-def artifact_name(reference: str) -> str:
-    """The name of a component that a node takes from an artifact: the last part of the path."""
-    path = reference.partition("@")[0].rpartition("/")[2]
-    return path.removeprefix("oci:").partition(":")[0]
 
 
 def _compare(

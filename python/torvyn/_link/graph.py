@@ -7,155 +7,82 @@ dead letters.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
 
 from torvyn._contract.inspection import is_instance
 from torvyn._contract.roles import RequestProcessor, RequestSource
 from torvyn._link.component_traits import ERROR, INPUT
 from torvyn._link.plan import EdgePlan, NodePlan
 from torvyn._manifest.problems import Problems
-from torvyn._manifest.records import NODE, NodeRecord
+from torvyn._manifest.records import NODE, FlowRecord, NodeRecord
 from torvyn._manifest.schema import near, place_of, value_of
 from torvyn.errors import Location, quoted
 
-_SHAPE = "request -> guards -> engine -> guards -> response"
-_REQUEST = "request"
+PORT_LIMIT: Final = 16
+_SHAPE: Final = "request -> guards -> engine -> guards -> response"
+_REQUEST: Final = "request"
 
 
-def check_requests(
-    nodes: Mapping[str, NodePlan | None], edges: Sequence[EdgePlan], problems: Problems
-) -> None:
-    """Adds a problem for every `request` and every engine with an input that breaks the rules."""
-    known = [node for node in nodes.values() if node is not None]
-    sources = [node for node in known if _is_source(node)]
-    engines = [node for node in known if _is_engine(node)]
-    if not sources and not engines:
-        return
-    for extra in sources[1:]:
-        message = f"`{extra.name}` is a second `request`, next to `{sources[0].name}`"
-        hint = "a flow answers one request; remove one of them"
-        problems.add("link.request-repeated", message, extra.location, hint)
-    for extra in engines[1:]:
-        message = f"`{extra.name}` is a second engine with an input, next to `{engines[0].name}`"
-        hint = f"one engine answers a request: {_SHAPE}"
-        problems.add("link.engine-repeated", message, extra.location, hint)
-    if sources and not _reached(sources[0].name, edges) & {engine.name for engine in engines}:
-        message = f"no engine answers the request of `{sources[0].name}`"
-        problems.add("link.request-unanswered", message, sources[0].location, _hint(known))
-    for engine in engines:
-        _check_input(engine, sources, known, edges, problems)
+def order(names: Iterable[str], edges: Iterable[EdgePlan]) -> list[str]:
+    """The names in topological order: those without an edge first, as they are declared; each other
+    one as soon as all before it have their place. Raises `CycleError`."""
+    sorter: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(names, ()))
+    for edge in edges:
+        sorter.add(edge.target, edge.source)
+    return [*sorter.static_order()]
 
 
-def _check_input(
-    engine: NodePlan,
-    requests: Sequence[NodePlan],
-    known: Sequence[NodePlan],
-    edges: Sequence[EdgePlan],
-    problems: Problems,
-) -> None:
-    names = {node.name for node in requests}
-    feeding = [
-        node.name
-        for node in known
-        if node.role == "source" and engine.name in _reached(node.name, edges)
-    ]
-    others = [name for name in feeding if name not in names]
-    if others or not feeding:
-        sent = f"comes from {quoted(others)}" if others else "comes from nowhere"
-        message = f"the input of engine `{engine.name}` {sent}, not from a `request`"
-        hint = f"{_SHAPE}; an engine without an input uses its own `prompt`"
-        problems.add("link.engine-input", message, engine.location, hint)
-
-
-def _hint(known: Sequence[NodePlan]) -> str:
-    engines = [node.name for node in known if node.component.name.startswith("engine:")]
-    if engines:
-        return f"connect it to engine {quoted(engines)}: {_SHAPE}"
-    return f"add an engine: {_SHAPE}"
-
-
-def _reached(start: str, edges: Sequence[EdgePlan]) -> set[str]:
+def reachable(starts: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
+    """The starts and every node that steps lead to from them."""
     seen: set[str] = set()
-    waiting = [start]
+    waiting = list(starts)
     while waiting:
-        for name in _after(waiting.pop(), edges):
-            if name not in seen:
-                seen.add(name)
-                waiting.append(name)
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(step(name))
     return seen
 
 
-def _after(name: str, edges: Sequence[EdgePlan]) -> Iterator[str]:
-    return (edge.target for edge in edges if edge.source == name and edge.port != "error")
-
-
-def _is_source(node: NodePlan) -> bool:
-    if node.component.instance is not None:
-        return is_instance(node.component.instance, RequestSource)
-    return node.component.kind == "builtin" and node.component.name == _REQUEST
-
-
-def _is_engine(node: NodePlan) -> bool:
-    if node.component.instance is not None:
-        return is_instance(node.component.instance, RequestProcessor)
-    return node.role == "processor" and node.component.name.startswith("engine:")
-
-
-def check_router_ports(
+def check_graph(
+    flow: FlowRecord,
     nodes: Mapping[str, NodePlan | None],
-    records: Mapping[str, NodeRecord],
     edges: Sequence[EdgePlan],
-    path: str,
     problems: Problems,
+    *,
+    added: frozenset[str],
+    is_complete: bool,
+    open_start: bool,
+    open_end: bool,
 ) -> None:
-    """Adds a problem for each port without an edge, and for unknown names in `ignored_ports`."""
-    for name, record in records.items():
-        node = nodes[name]
-        if node is None or (node.role != "router" and record.ignored_ports is None):
-            continue
-        own = f"{path}.nodes.{name}"
-        ignored: Sequence[str] = value_of(NODE, "ignored_ports", record, own, problems) or ()
-        ports = [port for port in node.ports if port != ERROR]
-        _check_ignored(record, own, ports, ignored, problems)
-        used = {edge.port for edge in edges if edge.source == name and edge.port != ERROR}
-        is_open_end = len(ports) == 1 and not used
-        # A misspelt port is reported elsewhere; the port that was meant need not be reported too.
-        if node.role != "router" or is_open_end or not used <= {*ports}:
-            continue
-        for port in ports:
-            if port not in used and port not in ignored:
-                message = f"port `{port}` of router `{name}` has no edge"
-                hint = f'connect `{name}:{port}`, or set `ignored_ports = ["{port}"]` on the node'
-                problems.add("link.port-unconnected", message, record.location, hint)
-
-
-def _check_ignored(
-    record: NodeRecord, path: str, ports: Sequence[str], ignored: Sequence[str], problems: Problems
-) -> None:
-    for port in ignored:
-        if port not in ports:
-            message = f"`{record.name}` has no output port `{port}` to ignore"
-            place = place_of(record, "ignored_ports", f"{path}.ignored_ports")
-            listing = f"its ports are {quoted(ports)}" if ports else "it has no output ports"
-            problems.add("link.port-unknown", message, place, near(port, ports, listing))
-
-
-PORT_LIMIT = 16
+    """Adds a problem for every broken rule. `added`: sinks that link added for dead letters.
+    `is_complete`: whether both nodes of every edge are known."""
+    if is_complete:
+        _check_router_ports(flow, nodes, edges, problems)
+        _check_requests(nodes, edges, problems)
+    roles = {name: node.role if node else None for name, node in nodes.items()}
+    places = {name: node.location for name, node in flow.nodes.items()}
+    # Cached: a program that builds a thousand flows of one shape pays for one check.
+    shape = tuple(roles.items()), tuple([(edge.source, edge.port, edge.target) for edge in edges])
+    if not (is_complete and _is_sound(*shape, added, open_start, open_end)):
+        graph = _Graph(roles, edges, places, flow.location, added, is_complete)
+        _check_topology(graph, problems, open_start=open_start, open_end=open_end)
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class _Graph:
     """A flow as names and roles. A role is None when the node's component was not found."""
 
     roles: Mapping[str, str | None]
     edges: Sequence[EdgePlan]
     places: Mapping[str, Location | None]
     flow_place: Location | None = None
-    hidden: frozenset[str] = frozenset()
-    """Sinks that link added for dead letters; a flow needs another sink."""
+    added: frozenset[str] = frozenset()
+    """Sinks of dead letters, which link added; a flow needs another sink."""
     is_complete: bool = True
     """False when an edge is missing, so that reachability cannot be checked."""
 
@@ -166,60 +93,31 @@ class Graph:
         return [edge.source for edge in self.edges if edge.target == name]
 
     def with_role(self, role: str) -> list[str]:
-        return [name for name, own in self.roles.items() if own == role and name not in self.hidden]
-
-
-def order(names: Iterable[str], edges: Sequence[EdgePlan]) -> list[str]:
-    """The names in topological order, without those on or behind a cycle."""
-    waiting = dict.fromkeys(names, 0)
-    after: dict[str, list[str]] = {}
-    for edge in edges:
-        waiting[edge.target] = waiting.get(edge.target, 0) + 1
-        after.setdefault(edge.source, []).append(edge.target)
-    ready = deque(name for name, count in waiting.items() if count == 0)
-    done: list[str] = []
-    while ready:
-        name = ready.popleft()
-        done.append(name)
-        for target in after.get(name, ()):
-            waiting[target] -= 1
-            if waiting[target] == 0:
-                ready.append(target)
-    return done
-
-
-def check_topology(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
-    """Adds a problem for every broken rule."""
-    # Cached: a program that builds a thousand flows of one shape pays for one check.
-    roles = tuple(graph.roles.items())
-    ends = tuple([(edge.source, edge.port, edge.target) for edge in graph.edges])
-    is_sound = graph.is_complete and _is_sound(roles, ends, graph.hidden, open_start, open_end)
-    if not is_sound:
-        _check(graph, problems, open_start=open_start, open_end=open_end)
+        return [name for name, own in self.roles.items() if own == role and name not in self.added]
 
 
 @lru_cache
 def _is_sound(
     roles: tuple[tuple[str, str | None], ...],
     ends: tuple[tuple[str, str, str], ...],
-    hidden: frozenset[str],
+    added: frozenset[str],
     open_start: bool,
     open_end: bool,
 ) -> bool:
     problems = Problems()
-    graph = Graph(dict(roles), [EdgePlan(*found) for found in ends], {}, hidden=hidden)
-    _check(graph, problems, open_start=open_start, open_end=open_end)
+    graph = _Graph(dict(roles), [EdgePlan(*found) for found in ends], {}, added=added)
+    _check_topology(graph, problems, open_start=open_start, open_end=open_end)
     return not problems
 
 
-def _check(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
+def _check_topology(graph: _Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
     if not graph.roles:
         hint = "add nodes, and edges between them"
         problems.add("link.no-source", "the flow has no nodes", graph.flow_place, hint)
         return
     _check_ends(graph, problems)
     _check_port_limits(graph, problems)
-    cycle = find_cycle(graph)
+    cycle = _cycle(graph)
     if cycle:
         way = " -> ".join(f"`{name}`" for name in cycle)
         place = _edge_place(graph, cycle[0], cycle[1])
@@ -230,7 +128,7 @@ def _check(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool
         _check_finishes(graph, problems, open_end)
 
 
-def _check_ends(graph: Graph, problems: Problems) -> None:
+def _check_ends(graph: _Graph, problems: Problems) -> None:
     for edge in graph.edges:
         if graph.roles.get(edge.target) == "source":
             message = f"`{edge.target}` is a source and has no input"
@@ -240,7 +138,7 @@ def _check_ends(graph: Graph, problems: Problems) -> None:
             problems.add("link.sink-has-output", message, edge.location)
 
 
-def _check_port_limits(graph: Graph, problems: Problems) -> None:
+def _check_port_limits(graph: _Graph, problems: Problems) -> None:
     ends: dict[tuple[str, str], list[EdgePlan]] = {}
     for edge in graph.edges:
         ends.setdefault((edge.source, edge.port), []).append(edge)
@@ -251,32 +149,26 @@ def _check_port_limits(graph: Graph, problems: Problems) -> None:
             problems.add("link.too-many-edges", message, edges[PORT_LIMIT].location)
 
 
-def find_cycle(graph: Graph) -> list[str]:
-    """The nodes of one cycle, with the first repeated at the end; empty if there is no cycle."""
-    left = set(graph.roles) - set(order(graph.roles, graph.edges))
-    # Nodes behind a cycle are left over as well; going backwards from them leads into it.
-    way: list[str] = []
-    name = next((name for name in graph.roles if name in left), None)
-    while name is not None and name not in way:
-        way.append(name)
-        name = next(before for before in graph.before(name) if before in left)
-    if name is None:
-        return []
-    circle = way[way.index(name) :]
-    circle.reverse()
-    first = min(circle, key=list(graph.roles).index)
-    turned = circle[circle.index(first) :] + circle[: circle.index(first)]
-    return [*turned, first]
+def _cycle(graph: _Graph) -> list[str]:
+    """The nodes of one cycle, from the one that is declared first back to it; empty if there is
+    none."""
+    try:
+        order(graph.roles, graph.edges)
+    except CycleError as error:
+        found: list[str] = error.args[1][1:]
+        start = found.index(min(found, key=[*graph.roles].index))
+        return [*found[start:], *found[: start + 1]]
+    return []
 
 
-def _edge_place(graph: Graph, source: str, target: str) -> Location | None:
+def _edge_place(graph: _Graph, source: str, target: str) -> Location | None:
     return next(
         (edge.location for edge in graph.edges if (edge.source, edge.target) == (source, target)),
         None,
     )
 
 
-def _check_starts(graph: Graph, problems: Problems, open_start: bool) -> None:
+def _check_starts(graph: _Graph, problems: Problems, open_start: bool) -> None:
     sources = graph.with_role("source")
     heads = [name for name in graph.roles if not graph.before(name)]
     if not sources and not open_start:
@@ -295,7 +187,7 @@ def _check_starts(graph: Graph, problems: Problems, open_start: bool) -> None:
             problems.add("link.unreachable", message, graph.places.get(name), hint)
 
 
-def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
+def _check_finishes(graph: _Graph, problems: Problems, open_end: bool) -> None:
     """Checks that every output reaches a sink. A sink of dead letters does not count."""
     main = graph
     if any(edge.port == ERROR for edge in graph.edges):
@@ -323,13 +215,112 @@ def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
             problems.add("link.dead-end", message, graph.places.get(name), hint)
 
 
-def reachable(starts: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
-    """The starts and every node that steps lead to from them."""
-    seen: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting.extend(step(name))
-    return seen
+def _check_router_ports(
+    flow: FlowRecord,
+    nodes: Mapping[str, NodePlan | None],
+    edges: Sequence[EdgePlan],
+    problems: Problems,
+) -> None:
+    """Adds a problem for each port without an edge, and for unknown names in `ignored_ports`."""
+    for name, record in flow.nodes.items():
+        node = nodes[name]
+        if node is None or (node.role != "router" and record.ignored_ports is None):
+            continue
+        own = f"flow.{flow.name}.nodes.{name}"
+        ignored: Sequence[str] = value_of(NODE, "ignored_ports", record, own, problems) or ()
+        ports = [port for port in node.ports if port != ERROR]
+        _check_ignored(record, own, ports, ignored, problems)
+        used = {edge.port for edge in edges if edge.source == name and edge.port != ERROR}
+        is_open_end = len(ports) == 1 and not used
+        # A misspelt port is reported elsewhere; the port that was meant need not be reported too.
+        if node.role != "router" or is_open_end or not used <= {*ports}:
+            continue
+        for port in ports:
+            if port not in used and port not in ignored:
+                message = f"port `{port}` of router `{name}` has no edge"
+                hint = f'connect `{name}:{port}`, or set `ignored_ports = ["{port}"]` on the node'
+                problems.add("link.port-unconnected", message, record.location, hint)
+
+
+def _check_ignored(
+    record: NodeRecord, path: str, ports: Sequence[str], ignored: Sequence[str], problems: Problems
+) -> None:
+    for port in ignored:
+        if port not in ports:
+            message = f"`{record.name}` has no output port `{port}` to ignore"
+            place = place_of(record, "ignored_ports", f"{path}.ignored_ports")
+            listing = f"its ports are {quoted(ports)}" if ports else "it has no output ports"
+            problems.add("link.port-unknown", message, place, near(port, ports, listing))
+
+
+def _check_requests(
+    nodes: Mapping[str, NodePlan | None], edges: Sequence[EdgePlan], problems: Problems
+) -> None:
+    """Adds a problem for every `request` and every engine with an input that breaks the rules."""
+    known = [node for node in nodes.values() if node is not None]
+    sources = [node for node in known if _is_source(node)]
+    engines = [node for node in known if _is_engine(node)]
+    if not sources and not engines:
+        return
+    for extra in sources[1:]:
+        message = f"`{extra.name}` is a second `request`, next to `{sources[0].name}`"
+        hint = "a flow answers one request; remove one of them"
+        problems.add("link.request-repeated", message, extra.location, hint)
+    for extra in engines[1:]:
+        message = f"`{extra.name}` is a second engine with an input, next to `{engines[0].name}`"
+        hint = f"one engine answers a request: {_SHAPE}"
+        problems.add("link.engine-repeated", message, extra.location, hint)
+    if sources and not _reached(sources[0].name, edges) & {engine.name for engine in engines}:
+        message = f"no engine answers the request of `{sources[0].name}`"
+        problems.add("link.request-unanswered", message, sources[0].location, _engine_hint(known))
+    for engine in engines:
+        _check_engine_input(engine, sources, known, edges, problems)
+
+
+def _check_engine_input(
+    engine: NodePlan,
+    requests: Sequence[NodePlan],
+    known: Sequence[NodePlan],
+    edges: Sequence[EdgePlan],
+    problems: Problems,
+) -> None:
+    names = {node.name for node in requests}
+    feeding = [
+        node.name
+        for node in known
+        if node.role == "source" and engine.name in _reached(node.name, edges)
+    ]
+    others = [name for name in feeding if name not in names]
+    if others or not feeding:
+        sent = f"comes from {quoted(others)}" if others else "comes from nowhere"
+        message = f"the input of engine `{engine.name}` {sent}, not from a `request`"
+        hint = f"{_SHAPE}; an engine without an input uses its own `prompt`"
+        problems.add("link.engine-input", message, engine.location, hint)
+
+
+def _engine_hint(known: Sequence[NodePlan]) -> str:
+    engines = [node.name for node in known if node.component.name.startswith("engine:")]
+    if engines:
+        return f"connect it to engine {quoted(engines)}: {_SHAPE}"
+    return f"add an engine: {_SHAPE}"
+
+
+def _reached(start: str, edges: Sequence[EdgePlan]) -> set[str]:
+    """The nodes behind this one, without dead letters."""
+
+    def after(name: str) -> list[str]:
+        return [edge.target for edge in edges if edge.source == name and edge.port != ERROR]
+
+    return reachable(after(start), after)
+
+
+def _is_source(node: NodePlan) -> bool:
+    if node.component.instance is not None:
+        return is_instance(node.component.instance, RequestSource)
+    return node.component.kind == "builtin" and node.component.name == _REQUEST
+
+
+def _is_engine(node: NodePlan) -> bool:
+    if node.component.instance is not None:
+        return is_instance(node.component.instance, RequestProcessor)
+    return node.role == "processor" and node.component.name.startswith("engine:")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import (
@@ -22,289 +21,320 @@ from torvyn._contract.roles import (
     METHODS,
     ROLES,
     TIMED_ROLES,
+    AnyComponent,
     Component,
-    has_single_method,
+    defines_method,
+    has_timer,
 )
 from torvyn._contract.units import render_size
 from torvyn._link.component_library import Library, LoadedComponent
 from torvyn._link.component_traits import (
     ARGUMENTS,
     ERROR,
-    CallStyle,
     call_style_of,
     check_config_kind,
-    check_signatures,
-    has_timer,
     inputs_of,
     ports_of,
     role_of,
     unit_of_name,
+    wrong_signatures,
 )
 from torvyn._link.defaults import UNLIMITED_S, Defaults
 from torvyn._link.grants import resolve_grants
-from torvyn._link.plan import ComponentRef, ErrorPolicy, NodePlan
-from torvyn._link.plan_checks import parse_place
+from torvyn._link.plan import ComponentRef, ErrorPolicy, NodePlan, PlacePlan
 from torvyn._manifest.problems import Problems
-from torvyn._manifest.records import NODE, RUN_MODES, NodeRecord
-from torvyn._manifest.schema import place_of, value_of
+from torvyn._manifest.records import NODE, PLACE, RUN_MODES, NodeRecord
+from torvyn._manifest.schema import place_of, table_values, value_of
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.keys import KEY_BYTES
 from torvyn.components.spec import Spec
 from torvyn.errors import ContractError, Location, nearest, quoted, suggestion
 
-AnyComponent = type[Component] | Component
-"""A class, or a live component."""
+RESERVED_BYTES: Final = 2 * KEY_BYTES
+"""What a key may use on average: what it counts for itself, and as much for its component."""
+_GUEST_OPTIONS: Final = ("fuel", "deterministic", "seed")
+
+_Complaint = tuple[str, str | None]
+"""What is wrong, and a hint."""
 
 
-class NodeLinker:
-    """Links the nodes of one flow."""
+class LinkedNode(NamedTuple):
+    plan: NodePlan
+    keeps_state: bool
+    """Whether its component keeps state between elements."""
 
-    def __init__(self, flow: str, library: Library, defaults: Defaults) -> None:
-        self._flow = flow
-        self._library = library
-        self._defaults = defaults
-        self.stateful: set[str] = set()
-        """The nodes linked so far whose components keep state between elements."""
 
-    def link(
-        self,
-        record: NodeRecord,
-        policy: ErrorPolicy,
-        problems: Problems,
-        *,
-        has_input: bool = False,
-    ) -> NodePlan | None:
-        """The node, or None when its component was not loaded or cannot be inspected."""
-        path = f"flow.{self._flow}.nodes.{record.name}"
-        loaded = self._find(record, path, problems, has_input)
-        if loaded is None:
-            return None
-        try:
-            return self._link_found(record, loaded, policy, path, problems)
-        except ContractError as error:
-            problems.cause = problems.cause or error.__cause__
-            place = place_of(record, "component", f"{path}.component")
-            problems.extend(
-                replace(problem, message=f"node `{record.name}`: {problem.message}", location=place)
-                for problem in error.diagnostics
-            )
-            return None
+def link_node(
+    record: NodeRecord,
+    policy: ErrorPolicy,
+    flow: str,
+    library: Library,
+    defaults: Defaults,
+    problems: Problems,
+    *,
+    has_input: bool = False,
+) -> LinkedNode | None:
+    """The node, or None when its component was not loaded or cannot be inspected."""
+    path = f"flow.{flow}.nodes.{record.name}"
+    loaded = _find(record, path, library, problems, has_input)
+    if loaded is None:
+        return None
+    try:
+        role = role_of(loaded.component)
+        node = _Node(record, path, loaded, loaded.component, role, library, defaults, problems)
+        return node.link(policy)
+    except ContractError as error:
+        problems.cause = problems.cause or error.__cause__
+        place = place_of(record, "component", f"{path}.component")
+        problems.extend(
+            replace(problem, message=f"node `{record.name}`: {problem.message}", location=place)
+            for problem in error.diagnostics
+        )
+        return None
 
-    def _link_found(
-        self,
-        record: NodeRecord,
-        loaded: LoadedComponent,
-        policy: ErrorPolicy,
-        path: str,
-        problems: Problems,
-    ) -> NodePlan:
-        component, role = loaded.component, role_of(loaded.component)
-        if role == Role.AGGREGATOR or has_attribute(component, "snapshot"):
-            self.stateful.add(record.name)
+
+def _find(
+    record: NodeRecord, path: str, library: Library, problems: Problems, has_input: bool
+) -> LoadedComponent | None:
+    component = record.component
+    if isinstance(component, Component):
+        name = class_name(component)
+        target = f"{module_name(type(component))}:{name}"
+        return LoadedComponent(ComponentRef("object", name, target, component), component)
+    place = place_of(record, "component", f"{path}.component")
+    if isinstance(component, str):
+        if not component and record.location is not None:
+            return None  # the parser has reported it
+        return library.find(component, place, problems, has_input=has_input)
+    problems.add("link.component-unknown", f"{safe_repr(component)} is not a component", place)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node whose component was found: each method settles one part of its plan, and reports what
+    is wrong with it."""
+
+    record: NodeRecord
+    path: str
+    loaded: LoadedComponent
+    component: AnyComponent
+    role: str
+    library: Library
+    defaults: Defaults
+    problems: Problems
+
+    def link(self, policy: ErrorPolicy) -> LinkedNode:
+        component, record, role = self.component, self.record, self.role
+        keeps_state = role == Role.AGGREGATOR or has_attribute(component, "snapshot")
         config = record.config
         if config is None and not is_class(component):
             config = read_attribute(component, "config")
-        self._check_interface(record, component, role, path, problems)
-        ports = self._ports(record, component, role, config, problems)
-        unit = value_of(NODE, "unit", record, path, problems)
-        limits = self._limits(record, loaded, path, problems)
-        keys = key_options(record, component, role, path, problems)
-        limits["max_memory_bytes"] = memory_of_keys(
-            record,
-            limits["max_memory_bytes"],
-            keys,
-            path,
-            problems,
-            is_default=self._defaults.is_memory_default,
+        self._check_interface()
+        ports = self._ports(config)
+        unit = self._value("unit")
+        limits = self._limits()
+        keys = self._keys()
+        limits["max_memory_bytes"] = self._memory_bytes(
+            limits["max_memory_bytes"], keys.get("max_keys")
         )
-        return NodePlan(
+        plan = NodePlan(
             name=record.name,
             role=role,
-            component=loaded.ref,
-            config=self._config(record, component, role, config, path, problems),
-            run=self._run(record, component, role, path, problems),
+            component=self.loaded.ref,
+            config=self._config(config),
+            run=self._run(),
             unit=unit
             or read_text_attribute(component, "unit")
-            or unit_of_name(loaded.ref.name, role),
+            or unit_of_name(self.loaded.ref.name, role),
             ports=(*ports, ERROR) if policy.recovery == "dead-letter" else ports,
             inputs=inputs_of(component, role),
             on_error=policy,
             location=record.location,
-            cpu_share=value_of(NODE, "cpu_share", record, path, problems),
-            place=parse_place(record, path, problems),
+            cpu_share=self._value("cpu_share"),
+            place=self._cluster_place(),
             **limits,
             **keys,
-            **self._guest_options(record, loaded, path, problems),
+            **self._guest_options(),
         )
+        return LinkedNode(plan, keeps_state)
 
-    def _guest_options(
-        self, record: NodeRecord, loaded: LoadedComponent, path: str, problems: Problems
-    ) -> dict[str, Any]:
-        """The options that only sandboxed components have: fuel, a seed, grants."""
-        names = ("fuel", "deterministic", "seed")
-        is_guest = loaded.ref.kind == "wasm"
-        if not is_guest and record.fuel is record.deterministic is record.seed is None:
-            return {}
-        values = {name: value_of(NODE, name, record, path, problems) for name in names}
-        if not is_guest:
-            for name in (name for name, value in values.items() if value is not None):
-                place = place_of(record, name, f"{path}.{name}")
-                message = f"`{class_name(loaded.component)}` is not sandboxed and has no `{name}`"
-                problems.add("link.bad-value", message, place, "remove it")
-            return {}
-        if values["seed"] is not None and not values["deterministic"]:
-            message = f"node `{record.name}` has a `seed` but is not deterministic"
-            place = place_of(record, "seed", f"{path}.seed")
-            problems.add("link.bad-value", message, place, "set `deterministic = true`")
-        place = place_of(record, "component", f"{path}.component")
-        grants = resolve_grants(loaded.ref.name, self._library, place, problems)
-        seed = values["seed"] or 0 if values["deterministic"] else None
-        return {"fuel": values["fuel"], "seed": seed, "grants": grants}
+    def _value(self, key: str) -> Any:
+        return value_of(NODE, key, self.record, self.path, self.problems)
 
-    def _limits(
-        self, record: NodeRecord, loaded: LoadedComponent, path: str, problems: Problems
-    ) -> dict[str, Any]:
-        limits = self._defaults.limits(loaded.ref)
-        if read_attribute(loaded.component, "waits_without_limit"):
-            limits = {**limits, "call_timeout": UNLIMITED_S}
-        if record.max_memory_bytes is not None and loaded.ref.kind in ("project", "entry-point"):
-            place = place_of(record, "max_memory", f"{path}.max_memory")
-            name = class_name(loaded.component)
-            message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
-            hint = '`isolation = "wasm"` bounds all of its memory'
-            problems.warn("link.memory-uncounted", message, place, hint)
-        return {
-            NODE.by_name[name].attribute: value_of(NODE, name, record, path, problems) or default
-            for name, default in limits.items()
-        }
+    def _location(self, key: str) -> Location:
+        return place_of(self.record, key, f"{self.path}.{key}")
 
-    def _find(
-        self, record: NodeRecord, path: str, problems: Problems, has_input: bool
-    ) -> LoadedComponent | None:
-        component = record.component
-        if isinstance(component, Component):
-            name = class_name(component)
-            target = f"{module_name(type(component))}:{name}"
-            return LoadedComponent(ComponentRef("object", name, target, component), component)
-        place = place_of(record, "component", f"{path}.component")
-        if isinstance(component, str):
-            if not component and record.location is not None:
-                return None  # the parser has reported it
-            return self._library.find(component, place, problems, has_input=has_input)
-        problems.add("link.component-unknown", f"{safe_repr(component)} is not a component", place)
-        return None
+    def _complain(self, code: str, message: str, key: str, hint: str | None = None) -> None:
+        self.problems.add(code, message, self._location(key), hint)
 
-    def _check_interface(
-        self,
-        record: NodeRecord,
-        component: AnyComponent,
-        role: str,
-        path: str,
-        problems: Problems,
-    ) -> None:
-        if record.interface is None:
+    def _check_interface(self) -> None:
+        interface = self.record.interface
+        if interface is None:
             return
-        place = place_of(record, "interface", f"{path}.interface")
-        expected = INTERFACES.get(record.interface)
+        expected = INTERFACES.get(interface)
         if expected is None:
             listing = f"the interfaces are {quoted(INTERFACES)}"
-            hint = suggestion(record.interface, INTERFACES, listing)
-            message = f"unknown interface `{record.interface}`"
-            problems.add("link.interface-unknown", message, place, hint)
-        elif expected != role:
-            message = f"`{class_name(component)}` has the role {role}, not {expected}"
-            hint = f"its interface is `{ROLES[role].interface}`"
-            problems.add("link.interface-mismatch", message, place, hint)
+            hint = suggestion(interface, INTERFACES, listing)
+            message = f"unknown interface `{interface}`"
+            self._complain("link.interface-unknown", message, "interface", hint)
+        elif expected != self.role:
+            message = f"`{class_name(self.component)}` has the role {self.role}, not {expected}"
+            hint = f"its interface is `{ROLES[self.role].interface}`"
+            self._complain("link.interface-mismatch", message, "interface", hint)
 
-    def _config(
-        self,
-        record: NodeRecord,
-        component: AnyComponent,
-        role: str,
-        config: Any,
-        path: str,
-        problems: Problems,
-    ) -> str:
+    def _ports(self, config: Any) -> tuple[str, ...]:
+        name = self.record.name
+        try:
+            ports = ports_of(self.component, self.role, config)
+        except ContractError as error:
+            self._add_config_error(error)
+            return ()
+        except ValueError as error:
+            self._complain("link.bad-ports", f"router `{name}`: {error}", "config")
+            return ()
+        if self.role == "router" and not ports:
+            hint = "set `ports` on its class, or in the node's `config`"
+            self._complain("link.bad-ports", f"router `{name}` has no ports", "config", hint)
+        return ports
+
+    def _config(self, config: Any) -> str:
         """The config as text. Built-in components check theirs now, not when the flow starts; of
         the others it is known whether they take text or a table."""
-        spec = read_attribute(component, "spec", None)
-        if record.config is None and "config" in record.locations:
+        spec = read_attribute(self.component, "spec", None)
+        if self.record.config is None and "config" in self.record.locations:
             return ""  # the parser has reported it
         try:
             if isinstance(spec, Spec):
                 options = parse_config(spec, config)
-                check = read_attribute(component, "check_options", None)
+                check = read_attribute(self.component, "check_options", None)
                 if check is not None:
                     check(options)
-            elif record.config is not None:
-                check_config_kind(component, role, config)
+            elif self.record.config is not None:
+                check_config_kind(self.component, self.role, config)
             return config_text(config)
         except ContractError as error:
-            if error.code == "contract.bad-attribute":
-                raise
-            _report(error, place_of(record, "config", f"{path}.config"), problems)
+            self._add_config_error(error)
         except ValueError as error:
-            place = place_of(record, "config", f"{path}.config")
-            problems.add("link.bad-value", f"the config of `{record.name}` {error}", place)
+            message = f"the config of `{self.record.name}` {error}"
+            self._complain("link.bad-value", message, "config")
         return ""
 
-    def _ports(
-        self,
-        record: NodeRecord,
-        component: AnyComponent,
-        role: str,
-        config: Any,
-        problems: Problems,
-    ) -> tuple[str, ...]:
-        path = f"flow.{self._flow}.nodes.{record.name}.config"
-        try:
-            ports = ports_of(component, role, config)
-        except ContractError as error:
-            if error.code == "contract.bad-attribute":
-                raise
-            _report(error, place_of(record, "config", path), problems)
-            return ()
-        except ValueError as error:
-            place = place_of(record, "config", path)
-            problems.add("link.bad-ports", f"router `{record.name}`: {error}", place)
-            return ()
-        if role == "router" and not ports:
-            place = place_of(record, "config", path)
-            hint = "set `ports` on its class, or in the node's `config`"
-            problems.add("link.bad-ports", f"router `{record.name}` has no ports", place, hint)
-        return ports
+    def _add_config_error(self, error: ContractError) -> None:
+        """Adds a component's complaints about its config, at the location of the config."""
+        if error.code == "contract.bad-attribute":
+            raise error
+        place = self._location("config")
+        self.problems.extend(replace(problem, location=place) for problem in error.diagnostics)
 
-    def _run(
-        self,
-        record: NodeRecord,
-        component: AnyComponent,
-        role: str,
-        path: str,
-        problems: Problems,
-    ) -> str:
-        style = call_style_of(component, role)
-        is_async = style.is_async
+    def _run(self) -> str:
+        component, record = self.component, self.record
+        is_async = call_style_of(component, self.role).is_async
         if is_async is None:
-            place = record.location or place_of(record, "run", f"{path}.run")
-            message = f"`{class_name(component)}` has the role {role} but no `{METHODS[role]}`"
-            problems.add("link.method-missing", message, place, _method_hint(component, role))
+            place = record.location or self._location("run")
+            message = f"`{class_name(component)}` has the role {self.role} but no "
+            message += f"`{METHODS[self.role]}`"
+            hint = _method_hint(component, METHODS[self.role])
+            self.problems.add("link.method-missing", message, place, hint)
             return "inline"
-        if not style.is_guest:
-            check_signatures(component, role, is_async, record, path, problems)
-        run = (
-            record.run
-            or read_text_attribute(component, "run")
-            or ("async" if is_async else "inline")
-        )
-        wrong = _wrong_run(run, style, component) or _wrong_inline(run, component, role)
+        for complaint in wrong_signatures(component, self.role):
+            place = record.location or Location(path=self.path)
+            message = f"node `{record.name}`: {complaint[0]}"
+            self.problems.add("contract.wrong-signature", message, place, complaint[1])
+        own = record.run or read_text_attribute(component, "run")
+        run = own or ("async" if is_async else "inline")
+        wrong = _wrong_run(run, component, self.role)
         if wrong is not None:
-            message, hint = wrong
-            problems.add("link.bad-run", message, place_of(record, "run", f"{path}.run"), hint)
+            self._complain("link.bad-run", wrong[0], "run", wrong[1])
         return str(run)
 
+    def _limits(self) -> dict[str, Any]:
+        kind, limits = self.loaded.ref.kind, self.defaults.limits(self.loaded.ref)
+        if read_attribute(self.component, "waits_without_limit"):
+            limits = {**limits, "call_timeout": UNLIMITED_S}
+        if self.record.max_memory_bytes is not None and kind in ("project", "entry-point"):
+            name = class_name(self.component)
+            message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
+            hint = '`isolation = "wasm"` bounds all of its memory'
+            place = self._location("max_memory")
+            self.problems.warn("link.memory-uncounted", message, place, hint)
+        return {
+            NODE.by_name[name].attribute: self._value(name) or default
+            for name, default in limits.items()
+        }
 
-def _method_hint(component: AnyComponent, role: str) -> str:
-    method = METHODS[role]
+    def _keys(self) -> dict[str, Any]:
+        """`key` and `max_keys` of the plan."""
+        name, key, max_keys = self.record.name, self.record.key, self._value("max_keys")
+        if key is None:
+            if max_keys is not None:
+                message = f"node `{name}` has `max_keys` but no `key`"
+                hint = "set `key`, or remove `max_keys`"
+                self._complain("link.bad-value", message, "max_keys", hint)
+            return {}
+        key = key if callable(key) else self._value("key")
+        wrong = _wrong_key(self.component, self.role)
+        if key == "":
+            hint = 'name a field: `key = "sensor"`'
+            self._complain("link.bad-value", "`key` is empty", "key", hint)
+        elif wrong is not None:
+            self._complain("link.bad-key", f"node `{name}`: {wrong[0]}", "key", wrong[1])
+        return {"key": key, **({} if max_keys is None else {"max_keys": max_keys})}
+
+    def _memory_bytes(self, limit_bytes: int, max_keys: int | None) -> int:
+        """The memory that the node may use: enough for its `max_keys`, unless somebody has set it.
+        Then it is kept, with a warning if so many keys can never fit."""
+        own_bytes = self.record.max_memory_bytes
+        if max_keys is None:
+            return limit_bytes
+        if self.defaults.is_memory_default and own_bytes is None:
+            return max(limit_bytes, max_keys * RESERVED_BYTES)
+        if max_keys * KEY_BYTES > limit_bytes:
+            setting = "`max_memory_per_component` of `[runtime]`"
+            if own_bytes is not None:
+                setting = "its `max_memory`"
+            message = (
+                f"node `{self.record.name}` may have {max_keys} keys, but {setting} of "
+                f"{render_size(limit_bytes)} is enough for at most {limit_bytes // KEY_BYTES}: "
+                "beyond it, keys are flushed and forgotten"
+            )
+            needed = render_size(max_keys * RESERVED_BYTES)
+            hint = f'set `max_memory = "{needed}"` on the node, or a smaller `max_keys`'
+            place = self._location("max_keys")
+            self.problems.warn("link.keys-exceed-memory", message, place, hint)
+        return limit_bytes
+
+    def _cluster_place(self) -> PlacePlan | None:
+        """What the node's group needs; None if the node does not say, or is wrong about it."""
+        if self.record.place is None:
+            return None
+        before, location = len(self.problems), self._location("place")
+        values = table_values(PLACE, self.record.place, "link.bad-place", location, self.problems)
+        if len(self.problems) > before:
+            return None
+        return PlacePlan(**{**values, "resources": values["resources"] or {}})
+
+    def _guest_options(self) -> dict[str, Any]:
+        """The options that only sandboxed components have: fuel, a seed, grants."""
+        record, is_guest = self.record, self.loaded.ref.kind == "wasm"
+        if not is_guest and record.fuel is record.deterministic is record.seed is None:
+            return {}
+        values = {name: self._value(name) for name in _GUEST_OPTIONS}
+        if not is_guest:
+            for name in (name for name, value in values.items() if value is not None):
+                message = f"`{class_name(self.component)}` is not sandboxed and has no `{name}`"
+                self._complain("link.bad-value", message, name, "remove it")
+            return {}
+        if values["seed"] is not None and not values["deterministic"]:
+            message = f"node `{record.name}` has a `seed` but is not deterministic"
+            self._complain("link.bad-value", message, "seed", "set `deterministic = true`")
+        place = self._location("component")
+        grants = resolve_grants(self.loaded.ref.name, self.library, place, self.problems)
+        seed = values["seed"] or 0 if values["deterministic"] else None
+        return {"fuel": values["fuel"], "seed": seed, "grants": grants}
+
+
+def _method_hint(component: AnyComponent, method: str) -> str:
     cls: Any = component if is_class(component) else type(component)
     close = nearest(method, [name for name in class_names(cls) if name not in ARGUMENTS])
     if close is not None:
@@ -312,101 +342,27 @@ def _method_hint(component: AnyComponent, role: str) -> str:
     return f"write `def {method}({', '.join(('self', *ARGUMENTS[method]))})`"
 
 
-def _wrong_run(
-    run: str, style: CallStyle, component: AnyComponent
-) -> tuple[str, str | None] | None:
+def _wrong_run(run: str, component: AnyComponent, role: str) -> _Complaint | None:
     """The reason why the component cannot run this way, and a hint."""
+    style, name = call_style_of(component, role), class_name(component)
     if run not in RUN_MODES:
         hint = suggestion(str(run), RUN_MODES, f"it must be {quoted(RUN_MODES, 'or')}")
         return f"`run` cannot be `{run}`", hint
     if style.is_async != (run == "async"):
         kind = "async" if style.is_async else "not async"
         hint = "remove `run`" if style.is_async else "use `inline` or `thread`, or remove `run`"
-        return f"`{class_name(component)}` is {kind} and cannot run `{run}`", hint
-    if run == "inline" and style.reads_stream:
-        message = f"`{class_name(component)}` reads a whole stream and cannot run `inline`"
-        return message, "remove `run`"
-    return None
-
-
-def _wrong_inline(run: str, component: AnyComponent, role: str) -> tuple[str, str] | None:
-    """The reason why the component must run inline, and a hint."""
+        return f"`{name}` is {kind} and cannot run `{run}`", hint
     if run == "inline":
-        return None
+        wrong = f"`{name}` reads a whole stream and cannot run `inline`"
+        return (wrong, "remove `run`") if style.reads_stream else None
     if has_timer(component, role):
-        return f"`{class_name(component)}` has a timer and cannot run `{run}`", "use `inline`"
+        return f"`{name}` has a timer and cannot run `{run}`", "use `inline`"
     if inputs_of(component, role):
-        return f"`{class_name(component)}` has named inputs and cannot run `{run}`", "use `inline`"
+        return f"`{name}` has named inputs and cannot run `{run}`", "use `inline`"
     return None
 
 
-def _report(error: ContractError, place: Location, problems: Problems) -> None:
-    """Adds a component's complaints about its config, at the location of the config."""
-    problems.extend(replace(problem, location=place) for problem in error.diagnostics)
-
-
-RESERVED_BYTES: Final = 2 * KEY_BYTES
-"""What a key may use on average: what it counts for itself, and as much for its component."""
-
-
-def key_options(
-    record: NodeRecord,
-    component: type[Component] | Component,
-    role: str,
-    path: str,
-    problems: Problems,
-) -> dict[str, Any]:
-    """`key` and `max_keys` of a NodePlan."""
-    max_keys = value_of(NODE, "max_keys", record, path, problems)
-    if record.key is None:
-        if max_keys is not None:
-            place = place_of(record, "max_keys", f"{path}.max_keys")
-            message = f"node `{record.name}` has `max_keys` but no `key`"
-            problems.add("link.bad-value", message, place, "set `key`, or remove `max_keys`")
-        return {}
-    place = place_of(record, "key", f"{path}.key")
-    key = record.key if callable(record.key) else value_of(NODE, "key", record, path, problems)
-    wrong = _wrong_key(component, role)
-    if key == "":
-        problems.add("link.bad-value", "`key` is empty", place, 'name a field: `key = "sensor"`')
-    elif wrong is not None:
-        problems.add("link.bad-key", f"node `{record.name}`: {wrong[0]}", place, wrong[1])
-    return {"key": key, **({} if max_keys is None else {"max_keys": max_keys})}
-
-
-def memory_of_keys(
-    record: NodeRecord,
-    limit_bytes: int,
-    keys: Mapping[str, Any],
-    path: str,
-    problems: Problems,
-    *,
-    is_default: bool,
-) -> int:
-    """The memory that the node may use: enough for its `max_keys`, unless somebody has set it. Then
-    it is kept, with a warning if so many keys can never fit."""
-    if "max_keys" not in keys:
-        return limit_bytes
-    max_keys: int = keys["max_keys"]
-    if is_default and record.max_memory_bytes is None:
-        return max(limit_bytes, max_keys * RESERVED_BYTES)
-    if max_keys * KEY_BYTES > limit_bytes:
-        setting = "`max_memory_per_component` of `[runtime]`"
-        if record.max_memory_bytes is not None:
-            setting = "its `max_memory`"
-        message = (
-            f"node `{record.name}` may have {max_keys} keys, but {setting} of "
-            f"{render_size(limit_bytes)} is enough for at most {limit_bytes // KEY_BYTES}: beyond "
-            "it, keys are flushed and forgotten"
-        )
-        needed = render_size(max_keys * RESERVED_BYTES)
-        hint = f'set `max_memory = "{needed}"` on the node, or a smaller `max_keys`'
-        place = place_of(record, "max_keys", f"{path}.max_keys")
-        problems.warn("link.keys-exceed-memory", message, place, hint)
-    return limit_bytes
-
-
-def _wrong_key(component: type[Component] | Component, role: str) -> tuple[str, str] | None:
+def _wrong_key(component: AnyComponent, role: str) -> _Complaint | None:
     """The reason why the component cannot have a key, and a hint."""
     style, name = call_style_of(component, role), class_name(component)
     if role not in TIMED_ROLES:
@@ -416,11 +372,9 @@ def _wrong_key(component: type[Component] | Component, role: str) -> tuple[str, 
         return f"`{name}` is sandboxed and cannot have a `key`", hint
     if style.reads_stream:
         return f"`{name}` reads a whole stream and cannot have a `key`", "write it as a class"
-    if not has_single_method(component, role):
-        return (
-            f"`{name}` takes only batches and cannot have a `key`",
-            f"write `{METHODS[role]}` too",
-        )
+    if not defines_method(component, role, METHODS[role]):
+        method = METHODS[role]
+        return f"`{name}` takes only batches and cannot have a `key`", f"write `{method}` too"
     if style.is_async:
         return f"`{name}` is async and cannot have a `key`", "make its methods plain methods"
     return None

@@ -14,7 +14,7 @@ from typing import Self
 
 from torvyn._link.component_library import Library
 from torvyn._link.defaults import broker_plan
-from torvyn._link.flow_linker import FlowLinker
+from torvyn._link.flow_linker import link_leniently
 from torvyn._link.grants import check_grant_names
 from torvyn._link.overrides import NO_OVERRIDES, Overrides, select_segments
 from torvyn._link.plan import ClusterPlan, Plan
@@ -179,8 +179,7 @@ class ProjectLinker:
             flow = with_packed_files(flow, folder, self.overrides.packed_files)
         flow = self.overrides.apply(flow, self._library.declared, problems)
         is_whole = flow.name not in self.manifest.broken_flows
-        linker = FlowLinker(flow, self._library, self.settings, problems, is_whole=is_whole)
-        plan = linker.link()
+        plan = link_leniently(flow, self._library, self.settings, problems, is_whole=is_whole)
         if plan is not None and plan.cluster is not None:
             plan = replace(plan, cluster=self.broker)
         if plan is not None and not problems and self.overrides.has_segments:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import is_instance
-from torvyn._contract.roles import AnswerNode, RequestProcessor
+from torvyn._contract.roles import AnswerNode, RequestProcessor, acknowledges
 from torvyn._link.plan import NodePlan
 from torvyn.components.keys.keyed_roles import Keyed
 from torvyn.durable import Checkpoint, LogStatistics, SavedState, StateLog
@@ -24,7 +24,6 @@ from torvyn.durable.state_log import (
 )
 from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan
 from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
-from torvyn.reactor.run.method_binding import acknowledges
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner

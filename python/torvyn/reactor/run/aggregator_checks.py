@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import has_attribute, read_attribute
+from torvyn._contract.roles import acknowledges, counts_held_elements
 from torvyn._link.plan import NodePlan, Plan
 from torvyn.errors import FlowError
-from torvyn.reactor.run.method_binding import acknowledges, counts_held_elements
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from torvyn._contract.inspection import set_node
+from torvyn._contract.inspection import set_attribute
 from torvyn._link.plan import Plan
 from torvyn._native import NativeFlow
 from torvyn.reactor.failures import init_failure, init_timeout, is_from_outside
@@ -80,7 +80,7 @@ class Lifecycle:
             if isinstance(error, GeneratorExit) or is_from_outside(error):
                 raise
             logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
-        set_node(runner.component, None)
+        set_attribute(runner.component, "_node", None)
 
     def replace(self, old: Runner, new: Runner) -> None:
         """The new runner is torn down in the place of the old one, which has another owner now."""
@@ -103,7 +103,7 @@ class Lifecycle:
                 runner.abandon()
             except Exception:
                 logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
-            set_node(runner.component, None)
+            set_attribute(runner.component, "_node", None)
 
     def exclude(self, stuck: Runner | None) -> None:
         """Ends the run. A thread is stuck inside `stuck`, so it is not torn down."""

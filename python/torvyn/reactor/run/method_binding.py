@@ -17,10 +17,13 @@ from torvyn._contract.roles import (
     OPTIONAL_METHODS,
     TIMER_METHODS,
     Component,
+    acknowledges,
     batch_method_of,
-    has_single_method,
+    counts_held_elements,
+    defines_method,
+    has_timer,
 )
-from torvyn._link.component_traits import has_timer, inputs_of
+from torvyn._link.component_traits import inputs_of
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 
 
@@ -33,16 +36,6 @@ class IterableSource:
 
     def __iter__(self) -> Any:
         return self._items
-
-
-def acknowledges(component: Component) -> bool:
-    """Whether a source asks for acknowledgements."""
-    return has_attribute(component, "acknowledge")
-
-
-def counts_held_elements(component: Component, role: str) -> bool:
-    """Whether an aggregator says how many elements it holds."""
-    return role == Role.AGGREGATOR and has_attribute(component, "held_elements")
 
 
 def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -> Any:
@@ -60,7 +53,7 @@ def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -
         return IterableSource(throttle.throttle_items(items) if throttle else items, **optional)
     batch_method = batch_method_of(component, role)
     names = [] if batch_method is None else [batch_method]
-    if batch_method is None or has_single_method(component, role):
+    if batch_method is None or defines_method(component, role, METHODS[role]):
         names.append(METHODS[role])
     for name in names:
         method = bound_method(component, name)

@@ -16,11 +16,11 @@ from torvyn._contract.inspection import (
     has_attribute,
     is_instance,
     read_attribute,
-    set_wall_clock,
+    set_attribute,
 )
-from torvyn._contract.roles import Component, RequestProcessor, RequestSource
+from torvyn._contract.roles import Component, RequestProcessor, RequestSource, has_timer
 from torvyn._link.component_library import instantiate
-from torvyn._link.component_traits import has_timer, is_guest
+from torvyn._link.component_traits import is_guest
 from torvyn._link.plan import NodePlan, Plan
 from torvyn._manifest.setting_records import GUEST_INIT_TIMEOUT_S
 from torvyn.errors import LinkError
@@ -81,7 +81,7 @@ def make_node_runner(plan: Plan, node: NodePlan, setup: RunSetup) -> Runner:
     try:
         component = _component(plan, node, setup)
         if wall_clock is not None:
-            set_wall_clock(component, wall_clock)
+            set_attribute(component, "_wall_clock", wall_clock)
         return make_runner(node, component, setup.scheduler)
     except BaseException as error:
         raise_start_failure(plan, node, error)

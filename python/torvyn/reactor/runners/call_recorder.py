@@ -18,7 +18,7 @@ from torvyn._contract.roles import (
     METHODS,
     Component,
     batch_method_of,
-    has_single_method,
+    defines_method,
 )
 from torvyn._contract.signals import End, Pending
 
@@ -43,7 +43,7 @@ class CallRecorder:
         if hasattr(component, "stream_function") or (role == Role.SOURCE and is_iterable):
             return
         method = _MethodRecorder(self, node, role)
-        names = [METHODS[role]] if has_single_method(component, role) else []
+        names = [METHODS[role]] if defines_method(component, role, METHODS[role]) else []
         if batch_method_of(component, role) is not None:
             names.append(BATCH_METHODS[role])
         for name in names:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torvyn._contract.config import init_argument
 from torvyn._contract.element import Context
-from torvyn._contract.inspection import read_attribute, set_context, set_node
+from torvyn._contract.inspection import read_attribute, set_attribute
 from torvyn._contract.roles import Component
 from torvyn._link.plan import NodePlan
 from torvyn._native import NativeStage
@@ -36,7 +36,7 @@ class InlineRunner:
         self._is_initialized = False
 
     def native_work(self, context: Context) -> Any:
-        set_context(self.component, context)
+        set_attribute(self.component, "_context", context)
         make_native = read_attribute(self.component, "native_stage", None)
         native = make_native(self.config) if make_native and not self.throttle else None
         if native is not None:
@@ -44,10 +44,10 @@ class InlineRunner:
         return bind(self.component, self.node.role, self.throttle)
 
     def attach(self, handle: NodeHandle) -> None:
-        set_node(self.component, handle)
+        set_attribute(self.component, "_node", handle)
 
     def detach(self) -> None:
-        set_node(self.component, None)
+        set_attribute(self.component, "_node", None)
 
     async def init(self, driver: LifecycleDriver) -> None:
         try:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._contract.element import Context
 from torvyn._contract.enums import Role
-from torvyn._contract.inspection import has_attribute, set_context, set_node
-from torvyn._contract.roles import Component, batch_method_of
+from torvyn._contract.inspection import has_attribute, set_attribute
+from torvyn._contract.roles import Component, acknowledges, batch_method_of
 from torvyn._link.plan import NodePlan
 from torvyn._native import Port
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
-from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.stages.batch_executor import BatchExecutor
 from torvyn.reactor.stages.element_executor import ElementExecutor
 from torvyn.reactor.stages.executor import StageExecutor
@@ -61,14 +60,14 @@ class OffloadedRunner:
         self.port = Port(node.role, list(node.ports), acknowledges(component))
         self.executor = _make_executor(component, node.role, self.port, self)
         self.handle = OffloadedHandle(self.wake)
-        set_node(component, self.handle)
+        set_attribute(component, "_node", self.handle)
 
     @property
     def cpu_ns(self) -> int | None:
         return None
 
     def native_work(self, context: Context) -> Any:
-        set_context(self.component, context)
+        set_attribute(self.component, "_context", context)
         return self.port
 
     def attach(self, handle: NodeHandle) -> None:

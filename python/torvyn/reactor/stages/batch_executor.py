@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from torvyn._contract.enums import Role, TaskKind
-from torvyn._contract.roles import BATCH_METHODS, METHODS, Component, has_single_method
+from torvyn._contract.roles import BATCH_METHODS, METHODS, Component, defines_method
 from torvyn._contract.signals import Signal
 from torvyn._native import Batch, Port
 from torvyn.errors import ContractError, Fatal
@@ -69,7 +69,7 @@ class BatchExecutor(ElementExecutor):
     async def _call_single(self, element: Any) -> bool | None:
         """Whether the next element is wanted. None: the flow has stopped."""
         self._singles = max(0, self._singles - 1)
-        if not has_single_method(self.component, self.role):
+        if not defines_method(self.component, self.role, METHODS[self.role]):
             return await self._call_alone(element)
         try:
             result = await self.expand(await self._call(METHODS[self.role], element))

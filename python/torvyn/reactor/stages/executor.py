@@ -11,11 +11,10 @@ from typing import Any, Final
 from torvyn._contract.element import Element, Output
 from torvyn._contract.enums import TaskKind
 from torvyn._contract.inspection import bound_method
-from torvyn._contract.roles import Component
+from torvyn._contract.roles import Component, counts_held_elements
 from torvyn._contract.signals import End, Verdict
 from torvyn._native import Element as NativeElement
 from torvyn._native import Port
-from torvyn.reactor.run.method_binding import counts_held_elements
 from torvyn.reactor.stages.host import Host
 
 Task = tuple[TaskKind, Any]

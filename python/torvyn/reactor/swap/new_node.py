@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from torvyn._contract.inspection import has_attribute
-from torvyn._contract.roles import Component
+from torvyn._contract.roles import Component, acknowledges
 from torvyn._link.component_library import Library
 from torvyn._link.defaults import defaults_of
-from torvyn._link.node_linker import NodeLinker
+from torvyn._link.node_linker import link_node as link_record
 from torvyn._link.plan import NodePlan, Plan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NodeRecord
 from torvyn._manifest.settings import process_settings
 from torvyn.errors import LinkError, quoted
-from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.swap.refusals import unfit
 
@@ -28,12 +27,15 @@ def link_node(plan: Plan, old: NodePlan, component: str | Component, config: Con
     if config is None and isinstance(component, str) and component == old.component.name:
         config = old.config
     problems = Problems()
-    linker = NodeLinker(plan.name, Library(), defaults_of(process_settings()))
     record = NodeRecord(name=old.name, component=component, config=config)
     has_input = old.role != "source"
-    linked = linker.link(record, old.on_error, problems, has_input=has_input)
-    if linked is None or problems:
+    defaults = defaults_of(process_settings())
+    found = link_record(
+        record, old.on_error, plan.name, Library(), defaults, problems, has_input=has_input
+    )
+    if found is None or problems:
         raise LinkError.of(problems.diagnostics()) from problems.cause
+    linked = found.plan
     # A blocking component that has a thread keeps it.
     keeps_thread = linked.run == "inline" and old.run == "thread"
     return replace(

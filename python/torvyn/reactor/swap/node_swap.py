@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import has_attribute, read_attribute
-from torvyn._link.component_traits import has_timer
+from torvyn._contract.roles import has_timer
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.first_step import FirstStepRunner
 from torvyn.reactor.runners.inline_runner import InlineRunner

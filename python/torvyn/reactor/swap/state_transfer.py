@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import has_attribute, read_attribute
+from torvyn._contract.roles import acknowledges
 from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
-from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.swap.refusals import state_lost
 from torvyn.reactor.swap.swap_report import State

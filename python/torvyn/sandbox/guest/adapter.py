@@ -25,7 +25,7 @@ from torvyn._contract.element import (
     PureElement,
     json_text,
 )
-from torvyn._contract.roles import batch_method_of, has_single_method
+from torvyn._contract.roles import METHODS, batch_method_of, defines_method
 from torvyn._contract.signals import Signal
 from torvyn.sandbox.guest import deep_json
 
@@ -287,7 +287,7 @@ def has_batch_method() -> bool:
 
 def call_method(name: str, element: PureElement) -> Any:
     """Calls the method for one element; if the component has only the batch method, that one."""
-    if has_single_method(component, component.role):
+    if defines_method(component, component.role, METHODS[component.role]):
         return getattr(component, name)(element)
     result = getattr(component, f"{name}_batch")(Batch([element]))
     if name != "ingest" and isinstance(result, (list, tuple)):

@@ -9,7 +9,7 @@ from typing import Any, Final
 from wit_world.exports import polled_source  # type: ignore[import-not-found]
 from wit_world.imports import details  # type: ignore[import-not-found]
 
-from torvyn._contract.roles import has_single_method
+from torvyn._contract.roles import defines_method
 from torvyn._contract.signals import End, Pending, Signal
 from torvyn.errors import ContractError
 from torvyn.sandbox.guest import adapter
@@ -43,7 +43,7 @@ def _next() -> Any:
     global _items
     source = adapter.component
     if not hasattr(type(source), "__iter__"):
-        return source.pull() if has_single_method(source, source.role) else _pull_one(source)
+        return source.pull() if defines_method(source, source.role, "pull") else _pull_one(source)
     _items = iter(source) if _items is None else _items
     try:
         return next(_items)
