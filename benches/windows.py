@@ -23,6 +23,7 @@ from benches.harness import quartiles
 from benches.peers import bytewax_windows
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
+from torvyn._link.key_reader import key_reader
 from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.testing import CollectingSink
@@ -153,7 +154,7 @@ def _parse_all(texts: list[str]) -> list[str]:
 
 def _key_bytes(keys: int = 2000) -> float:
     config = {"every": LENGTH_S, "time": "at", "compute": COMPUTE}
-    keyed = KeyedComponents(Window, "sensor", keys, 2**40)
+    keyed = KeyedComponents(Window, key_reader("sensor"), keys, 2**40)
     keyed.init(json.dumps(config), None)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

@@ -50,6 +50,7 @@ NATIVE = (
     "durable",
     "artifact.precompiled",
     "_link.grants",
+    "_link.key_reader",
     "_io.native_parts",
     "reactor",
     "text",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn._link.key_reader import key_reader
 from torvyn._link.project_linker import ProjectLinker
 from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KEY_BYTES, KeyedComponents
@@ -78,7 +79,7 @@ def test_a_hundred_thousand_windows_fit_where_max_keys_allows_them(tmp_path: Pat
     manifest = tmp_path / "Torvyn.toml"
     manifest.write_text(MANIFEST.format(node="max_keys = 100_000\n", runtime=""))
     node = ProjectLinker.open(manifest).plan().node("means")
-    keyed = KeyedComponents(Window, "sensor", node.max_keys, node.max_memory_bytes)
+    keyed = KeyedComponents(Window, key_reader("sensor"), node.max_keys, node.max_memory_bytes)
     keyed.init(json.dumps({"every": "1h", "time": "at"}), None)
     for number in range(node.max_keys):
         keyed.call(torvyn.Element(f'{{"sensor": "sensor-{number:06}", "at": 1}}'))

@@ -10,6 +10,7 @@ from window_oracle import COMPUTE, fixed, rendered
 
 import torvyn
 from torvyn import Aggregator, Processor
+from torvyn._link.key_reader import key_reader
 from torvyn.cli.summary import statistics_tables
 from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KeyedComponents
@@ -153,7 +154,9 @@ def test_timers_of_keys_fire_one_by_one():
 
 def test_a_snapshot_holds_all_keys():
     def started():
-        made = KeyedAggregator(KeyedComponents(Window, "sensor", 100, 2**20), False, True)
+        made = KeyedAggregator(
+            KeyedComponents(Window, key_reader("sensor"), 100, 2**20), False, True
+        )
         made.init(json.dumps({"every": "10s", "time": "at"}))
         return made
 
@@ -174,7 +177,7 @@ def test_a_checkpoint_asks_only_the_keys_that_were_used_since_the_one_before():
             asked.append(self.key)
             return super().snapshot()
 
-    keyed = KeyedComponents(Asked, "sensor", 100, 2**20)
+    keyed = KeyedComponents(Asked, key_reader("sensor"), 100, 2**20)
     keyed.init("", None)
     for sensor in ("a", "b", "c"):
         keyed.call(torvyn.Element(reading(sensor)))
@@ -188,7 +191,7 @@ def test_a_checkpoint_asks_only_the_keys_that_were_used_since_the_one_before():
 
 
 def test_a_key_that_has_ended_is_told_once():
-    keyed = KeyedComponents(Counter, "sensor", 2, 2**20)
+    keyed = KeyedComponents(Counter, key_reader("sensor"), 2, 2**20)
     keyed.init("", None)
     for sensor in ("a", "b"):
         keyed.call(torvyn.Element(reading(sensor)))
@@ -199,12 +202,12 @@ def test_a_key_that_has_ended_is_told_once():
 
 
 def test_restored_keys_are_evicted_in_the_order_of_their_last_use():
-    keyed = KeyedComponents(Counter, "sensor", 3, 2**20)
+    keyed = KeyedComponents(Counter, key_reader("sensor"), 3, 2**20)
     keyed.init("", None)
     for sensor in ("a", "b", "c", "a"):
         keyed.call(torvyn.Element(reading(sensor)))
     states = keyed.changed_states(is_all=True)
-    again = KeyedComponents(Counter, "sensor", 3, 2**20)
+    again = KeyedComponents(Counter, key_reader("sensor"), 3, 2**20)
     again.init("", None)
     again.restore_states([(key, states[key]) for key in ("c", "b", "a")])
     assert again.changed_states(is_all=False) == {}
@@ -213,11 +216,11 @@ def test_restored_keys_are_evicted_in_the_order_of_their_last_use():
 
 
 def test_states_may_be_bytes():
-    keyed = KeyedComponents(Counter, "sensor", 100, 2**20)
+    keyed = KeyedComponents(Counter, key_reader("sensor"), 100, 2**20)
     keyed.init("", None)
     keyed.call(torvyn.Element(reading("a")))
     state = keyed.snapshot()
-    again = KeyedComponents(Counter, "sensor", 100, 2**20)
+    again = KeyedComponents(Counter, key_reader("sensor"), 100, 2**20)
     again.init("", None)
     again.restore(state)
     assert again.call(torvyn.Element(reading("a"))) == "a 2"

@@ -10,6 +10,7 @@ artifacts          components of registries: an artifact to its `.wasm` file
 component_traits   what link reads from a component without starting it
 grants             a guest's capabilities: requested and granted
 error_policy       `on_error` to an ErrorPolicy, and to the edges of dead letters
+key_reader         the key of a Plan as a function, for whoever runs the node
 defaults           defaults from the settings
 graph              the rules of names and roles
 plan_checks        the rules for a flow as a whole

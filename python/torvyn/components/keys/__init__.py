@@ -1,6 +1,5 @@
 """Nodes with a `key`: one component per key.
 
-key_reader        reads the key of an element
 keyed_components  the components of all keys of a node
 oldest_elements   the oldest element that each of them holds
 keyed_roles       a processor or an aggregator that consists of them

@@ -20,7 +20,6 @@ from torvyn._contract.element import Element
 from torvyn._contract.inspection import defines, own_attribute, read_attribute
 from torvyn._contract.roles import METHODS, Component, Emissions
 from torvyn.components.keys import KEY_BYTES
-from torvyn.components.keys.key_reader import KeyFunction, key_reader
 from torvyn.components.keys.oldest_elements import OldestElements
 
 BY_MEMORY: Final = "evicted by memory"
@@ -50,7 +49,7 @@ class KeyedComponents:
     def __init__(
         self,
         make: Callable[[], Component],
-        key: str | KeyFunction,
+        read_key: Callable[[Element], str],
         max_keys: int,
         max_bytes: int,
         name: str = "",
@@ -58,7 +57,7 @@ class KeyedComponents:
         """`name`: of the node, for the log."""
         self._name = name
         self._make = make
-        self._read_key = key_reader(key)
+        self._read_key = read_key
         self._max_keys = max_keys
         self._max_bytes = max_bytes
         self._slots: OrderedDict[str, _Slot] = OrderedDict()

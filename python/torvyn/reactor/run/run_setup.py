@@ -21,6 +21,7 @@ from torvyn._contract.inspection import (
 from torvyn._contract.roles import Component, RequestProcessor, RequestSource, has_timer
 from torvyn._link.component_library import instantiate
 from torvyn._link.component_traits import is_guest
+from torvyn._link.key_reader import key_reader
 from torvyn._link.plan import NodePlan, Plan
 from torvyn._manifest.setting_records import GUEST_INIT_TIMEOUT_S
 from torvyn.errors import LinkError
@@ -112,7 +113,9 @@ def _keyed(node: NodePlan) -> Component:
 
     ref = node.component
     make = partial(instantiate, ref) if ref.instance is None else partial(_copy, ref.instance)
-    keyed = KeyedComponents(make, node.key, node.max_keys, node.max_memory_bytes, node.name)
+    keyed = KeyedComponents(
+        make, key_reader(node.key), node.max_keys, node.max_memory_bytes, node.name
+    )
     model = keyed.model
     has_state = has_attribute(model, "snapshot") and has_attribute(model, "restore")
     kind = KeyedAggregator if node.role == "aggregator" else KeyedProcessor

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from torvyn._contract.element import Context, Element
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import has_attribute
+from torvyn._link.key_reader import key_reader, simple_field
 from torvyn._link.plan import ClusterPlan, EdgePlan, Plan, Segment, segments_of
-from torvyn.components.keys.key_reader import key_reader, simple_field
 from torvyn.errors import FlowError, InvalidInput
 from torvyn.jetstream import BrokerUnavailable, Entries
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S

@@ -1,6 +1,7 @@
 """Reads the key of an element: a field of its JSON object, an attribute, or the result of a call.
 
-A key is text. Other values become their JSON: 7 and "7" are the same key.
+A key is text. Other values become their JSON: 7 and "7" are the same key. A Plan keeps a key as it
+was written, so that it can be pickled; whoever runs the node, or sends to it, makes the function.
 """
 
 from __future__ import annotations
