@@ -40,6 +40,7 @@ FACES = (
 
 INSIDE = {
     "_io.process",
+    "_link.key_reader",
     "_link.plan",
     "_native",
     "artifact.registry.cache",

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from torvyn._io.packages import import_package
 from torvyn.components import File, Lines, RateLimit
-from torvyn.components.packages import import_package
 
 
 def _wrong_config(_folder: Path) -> None:
@@ -12,7 +12,7 @@ def _wrong_config(_folder: Path) -> None:
 
 
 def _package_missing(_folder: Path) -> None:
-    import_package("torvyn_absent_package", "mqtt", "mqtt")
+    import_package("torvyn_absent_package", "`mqtt`", "mqtt")
 
 
 def _file_missing(folder: Path) -> None:

@@ -12,6 +12,7 @@ process_record   processes that outlive the command that started them
 supervision      what a process tells its supervisor: systemd, or the parent that started it
 resources        the memory, the CPUs and the open files that the process may use
 line_output      whole lines on standard output, whatever prints beside them
+packages         imports of packages that only some users need
 native_parts     the parts of the native module that this build has
 local_cluster    the broker and the Ray cluster that `torvyn cluster up` runs
 broker_login     who the flows of a project are at their broker

@@ -10,7 +10,6 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._io.event_loop import PerLoop, keep_task
-from torvyn.errors import MissingError, install_hint
 
 if TYPE_CHECKING:
     import aiohttp
@@ -64,12 +63,3 @@ async def _open_session(
     connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, **options) as session:
         yield session
-
-
-def require_aiohttp(code: str, who: str, extra: str) -> None:
-    """Raises a `MissingError` with the code if aiohttp is not installed."""
-    try:
-        import aiohttp  # noqa: F401
-    except ImportError:
-        hint = install_hint(extra)
-        raise MissingError(code, f"{who} needs the package `aiohttp`", hint=hint) from None

@@ -14,7 +14,6 @@ windows      the state of `window`
 join_side    the waiting elements of an input of `join`
 json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
-packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
 server_url   the URL of a server that a component connects to

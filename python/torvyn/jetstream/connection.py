@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from torvyn._io.backoff import Backoff
 from torvyn._io.broker_login import NO_LOGIN, BrokerLogin
 from torvyn._io.event_loop import end_task, is_ending
+from torvyn._io.packages import import_package, quiet_logger
 from torvyn.components.connection import Connection
-from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.restart import keep_task_running
 from torvyn.components.retry import describe
 from torvyn.errors import FlowError
@@ -61,7 +61,7 @@ class BrokerConnection:
     anything else uses it."""
 
     def __init__(self, urls: str, component: str, login: BrokerLogin = NO_LOGIN) -> None:
-        self._nats = import_package("nats", component, "cluster")
+        self._nats = import_package("nats", f"`{component}`", "cluster")
         quiet_logger("nats")
         self._addresses = BrokerAddresses.parse(urls, login)
         self._servers = list(self._addresses.urls)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn._io.http_client import ConnectionPool, require_aiohttp
+from torvyn._io.http_client import ConnectionPool
+from torvyn._io.packages import import_package
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.transports.transport import ConnectionLost
@@ -27,7 +28,7 @@ class HttpClient:
     """`open` returns a streaming response; `request_json` reads a whole one."""
 
     def __init__(self, address: Address) -> None:
-        require_aiohttp("client.package-missing", "a client", "client")
+        import_package("aiohttp", "a client", "client", "client.package-missing")
         self.url = address.url
         self.server = address.name
         self.key = address.key

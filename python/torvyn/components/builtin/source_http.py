@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 from torvyn._contract.element import Output
 from torvyn._contract.roles import Source
 from torvyn._contract.signals import PENDING, Pending
+from torvyn._io.packages import import_package
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.network.sockets import parse_address
-from torvyn.components.packages import import_package
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import check_key_pair, server_tls
 from torvyn.errors import Unavailable, os_reason
@@ -81,7 +81,7 @@ class Http(Source):
         options = parse_config(SPEC, config)
         self.check_options(options)
         host, port = parse_address(SPEC, options["listen"])
-        module = import_package("torvyn.components.http.listener", "http", "http")
+        module = import_package("torvyn.components.http.listener", "`http`", "http")
         listener_options = module.ListenerOptions(
             host=host,
             port=port,

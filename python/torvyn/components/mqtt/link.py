@@ -15,12 +15,12 @@ import time
 from typing import Any, Final, Protocol
 
 from torvyn._io.backoff import Backoff
+from torvyn._io.packages import import_package
 from torvyn.components.connection import Connection
 from torvyn.components.mqtt.options import Broker, BrokerLimits
 from torvyn.components.mqtt.packets import PINGREQ
 from torvyn.components.mqtt.reader import PacketReader, Receiver
 from torvyn.components.mqtt.subscriptions import Subscriptions
-from torvyn.components.packages import import_package
 from torvyn.components.restart import keep_running
 from torvyn.errors import os_reason
 
@@ -83,7 +83,7 @@ class Link:
         subscriptions: Subscriptions | None = None,
     ) -> None:
         # Here and not on the thread, so that a missing package is an error of the start.
-        self._clients = import_package("torvyn.components.mqtt.client", "mqtt", "mqtt")
+        self._clients = import_package("torvyn.components.mqtt.client", "`mqtt`", "mqtt")
         self.is_ready = False
         """Whether the broker has accepted us, and our subscriptions."""
         self._broker = broker

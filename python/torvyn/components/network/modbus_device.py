@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from torvyn._io.packages import import_package, quiet_logger
 from torvyn.components.config import parse_config
 from torvyn.components.network.sockets import parse_address
-from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
 from torvyn.errors import InvalidInput
@@ -141,9 +141,9 @@ class ModbusDevice:
     """A connection to one device. For one thread at a time."""
 
     def __init__(self, spec: Spec, options: dict[str, Any]) -> None:
-        client = import_package("pymodbus.client", spec.name, "modbus")
-        self._errors = import_package("pymodbus.exceptions", spec.name, "modbus")
-        framer = import_package("pymodbus", spec.name, "modbus").FramerType
+        client = import_package("pymodbus.client", f"`{spec.name}`", "modbus")
+        self._errors = import_package("pymodbus.exceptions", f"`{spec.name}`", "modbus")
+        framer = import_package("pymodbus", f"`{spec.name}`", "modbus").FramerType
         quiet_logger("pymodbus")
         host, port = parse_address(spec, options["address"], DEFAULT_PORT)
         self._device = options["device"]

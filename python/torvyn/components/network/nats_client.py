@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from torvyn._io.packages import import_package
 from torvyn.components.config import wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
-from torvyn.components.packages import import_package
 from torvyn.components.retry import ON_DISCONNECT, describe
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
@@ -61,7 +61,7 @@ class NatsClient(ReconnectingClient):
         on_failed: Callable[[], None],
     ) -> None:
         super().__init__(connection, options["on_disconnect"], on_failed)
-        self._nats = import_package("nats", "nats", "nats")
+        self._nats = import_package("nats", "`nats`", "nats")
         uses_tls = any(server.startswith("tls://") for server in options["servers"])
         self._tls = client_tls(spec, options) if uses_tls else None
         self._options = options

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from torvyn._io.packages import import_package, quiet_logger
 from torvyn.components.connection import Connection
 from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
-from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.retry import describe
 
 
@@ -27,7 +27,7 @@ class OpcUaClient(ReconnectingClient):
         on_failed: Callable[[], None],
     ) -> None:
         super().__init__(connection, options["on_disconnect"], on_failed)
-        self._library = import_package("asyncua", "opcua", "opcua")
+        self._library = import_package("asyncua", "`opcua`", "opcua")
         quiet_logger("asyncua")
         self._options = options
         self._serve = serve
@@ -38,7 +38,7 @@ class OpcUaClient(ReconnectingClient):
 
     async def wait_for_loss(self, client: Any) -> None:
         """Returns when the connection is gone."""
-        states = import_package("asyncua.client.ua_client", "opcua", "opcua").UaClientState
+        states = import_package("asyncua.client.ua_client", "`opcua`", "opcua").UaClientState
         async with client.subscribe_state() as changes:
             await changes.wait_for_state(states.DISCONNECTED)
 

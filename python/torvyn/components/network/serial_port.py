@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from torvyn.components.packages import import_package
+from torvyn._io.packages import import_package
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
 from torvyn.errors import os_reason
@@ -39,7 +39,7 @@ class SerialPort:
     """Opens the port when it is used. For one thread at a time."""
 
     def __init__(self, spec: Spec, options: dict[str, Any]) -> None:
-        self._serialx = import_package("serialx", spec.name, "serial")
+        self._serialx = import_package("serialx", f"`{spec.name}`", "serial")
         self._path: str = options["port"]
         self._options = {
             "baudrate": options["baudrate"],

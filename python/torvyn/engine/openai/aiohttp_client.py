@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from torvyn._io.http_client import ConnectionPool, release_response, require_aiohttp
+from torvyn._io.http_client import ConnectionPool, release_response
+from torvyn._io.packages import import_package
 from torvyn.engine.openai.client import Direct, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream
 
@@ -47,7 +48,9 @@ class AiohttpResponse(UpstreamResponse):
 class AiohttpClient(UpstreamClient):
     def __init__(self, upstream: Upstream, connect_timeout_s: float) -> None:
         super().__init__(upstream, connect_timeout_s)
-        require_aiohttp("engine.package-missing", "the client `aiohttp` of `openai`", "openai")
+        import_package(
+            "aiohttp", "the client `aiohttp` of `openai`", "openai", "engine.package-missing"
+        )
         self._pool = ConnectionPool(connect_timeout_s)
 
     async def post(

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from torvyn._io.local_cluster import running_cluster
+from torvyn._io.packages import import_package
 from torvyn._io.process import kept_fault_handlers
 from torvyn.engine.pool.limits import bad_option
 from torvyn.engine.pool.membership import Placed
-from torvyn.errors import MissingError, Unavailable, install_hint
+from torvyn.errors import Unavailable
 
 _PLACE: Final = {"cpus": "num_cpus", "gpus": "num_gpus", "resources": "resources"}
 _STORE_BYTES: Final = 80_000_000
@@ -215,12 +216,4 @@ def _toml(value: Any) -> str:
 
 
 def _ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise MissingError(
-            "engine.package-missing",
-            "a pool on Ray needs the package `ray`",
-            hint=install_hint("cluster"),
-        ) from None
-    return ray
+    return import_package("ray", "a pool on Ray", "cluster", "engine.package-missing")

@@ -13,8 +13,8 @@ import queue
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn._io.packages import import_package
 from torvyn.engine.transformers.model import Model
-from torvyn.errors import MissingError, install_hint
 
 if TYPE_CHECKING:
     from torvyn.engine.transformers.result_router import ResultRouter
@@ -122,14 +122,8 @@ def _disable_cudnn_attention() -> None:
 
 
 def _require_psutil() -> None:
-    try:
-        import psutil  # noqa: F401
-    except ImportError:
-        raise MissingError(
-            "engine.package-missing",
-            "the engine `transformers` needs the package `psutil` on a machine without a GPU",
-            hint=install_hint("transformers"),
-        ) from None
+    needed_by = "the engine `transformers`, on a machine without a GPU,"
+    import_package("psutil", needed_by, "transformers", "engine.package-missing")
 
 
 def _forward_logs() -> None:

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from torvyn._io.packages import import_package
 from torvyn.engine.request import Request
-from torvyn.errors import InvalidInput, MissingError, install_hint
+from torvyn.errors import InvalidInput, MissingError
 from torvyn.text import Vocabulary
 
 if TYPE_CHECKING:
@@ -186,13 +187,8 @@ class Model:
 
 
 def _library() -> Any:
-    try:
-        import torch  # noqa: F401
-        import transformers
-    except ImportError as error:
-        raise MissingError(
-            "engine.package-missing",
-            f"the engine `transformers` needs the package `{error.name}`",
-            hint=install_hint("transformers"),
-        ) from None
-    return transformers
+    for module in ("torch", "transformers"):
+        found = import_package(
+            module, "the engine `transformers`", "transformers", "engine.package-missing"
+        )
+    return found

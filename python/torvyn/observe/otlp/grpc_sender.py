@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from torvyn.errors import MissingError, install_hint
+from torvyn._io.packages import import_package
 from torvyn.observe.otlp.messages import rejected_count
 from torvyn.observe.otlp.sender import SIGNALS, Endpoint, Request, Result
 
@@ -32,14 +32,7 @@ _OPTIONS: Final = (
 
 class GrpcSender:
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
-        try:
-            import grpc
-        except ImportError as error:
-            raise MissingError(
-                "observe.package-missing",
-                "the exporter `otlp-grpc` needs the package `grpcio`",
-                hint=install_hint("otlp"),
-            ) from error
+        grpc = import_package("grpc", "the exporter `otlp-grpc`", "otlp", "observe.package-missing")
         self._grpc, self._timeout_s = grpc, timeout_s
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
         target = f"{host}:{endpoint.port or _DEFAULT_PORT}"

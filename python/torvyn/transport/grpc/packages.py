@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Final
 
-from torvyn.errors import MissingError, install_hint
+from torvyn._io.packages import import_package
+from torvyn.errors import MissingError
 
-_PACKAGES: Final = {
-    "google.protobuf": "protobuf",
-    "google.rpc": "googleapis-common-protos",
-    "grpc_health": "grpcio-health-checking",
-    "grpc_reflection": "grpcio-reflection",
-}
+_MODULES: Final = ("google.protobuf", "google.rpc", "grpc_health", "grpc_reflection")
 
 
 def require_packages() -> None:
-    for module, package in _PACKAGES.items():
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            raise MissingError(
-                "transport.package-missing",
-                f"serving gRPC needs the package `{package}`, which is not installed",
-                hint=install_hint("grpc"),
-            ) from error
+    for module in _MODULES:
+        import_package(module, "serving gRPC", "grpc", "transport.package-missing")
 
 
 def has_packages() -> bool:

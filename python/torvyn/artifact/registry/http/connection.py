@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urljoin
 
 from torvyn._io.backoff import Retries
-from torvyn._io.http_client import require_aiohttp
+from torvyn._io.packages import import_package
 from torvyn.artifact.registry.http.addresses import (
     checked_address,
     is_loopback,
@@ -91,8 +91,7 @@ class Connection:
         self._open_http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        require_aiohttp("artifact.package-missing", "a registry", "oci")
-        import aiohttp
+        aiohttp = import_package("aiohttp", "a registry", "oci", "artifact.package-missing")
 
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self.limits.connect_s, sock_read=self.limits.silence_s
