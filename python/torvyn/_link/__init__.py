@@ -6,7 +6,7 @@ flow_linker        a flow to a Plan
 node_linker        one node: component, role, ports, run mode, key
 component_library  names to component classes
 private_imports    each component folder is a package of its own
-artifacts          components of registries: an artifact to its `.wasm` file
+artifacts          what needs artifacts: components of registries, torvyn.lock, packed files
 component_traits   what link reads from a component without starting it
 grants             a guest's capabilities: requested and granted
 error_policy       `on_error` to an ErrorPolicy, and to the edges of dead letters

@@ -1,21 +1,28 @@
-"""Components of registries: a node names an artifact, `oci://host/name:tag`, and gets its `.wasm`.
+"""All that link needs of artifacts: components of registries, torvyn.lock, and packed files.
+
+A node names an artifact, `oci://host/name:tag`, and gets its `.wasm`.
 
 The trust policy of this machine decides whether the artifact may be used. If torvyn.lock has the
 reference, exactly the artifact that it names is used, and a cached one needs no network; components
 that differ from the digests that were locked are reported. Only components for the sandbox are
 accepted: what a guest may use is granted here, not there.
+
+Loaded only by projects that have such a component, a lock file, or were unpacked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
 from torvyn._manifest.problems import Problems
-from torvyn._manifest.records import ComponentRecord, Manifest
+from torvyn._manifest.records import ComponentRecord, FlowRecord, Manifest
 from torvyn.artifact.lock import NAME, Lock, LockedComponent, file_digest
 from torvyn.artifact.model import COMPONENT, Digest, ImageManifest, check_digest
 from torvyn.artifact.packing.component_files import ComponentFiles
+from torvyn.artifact.packing.data_files import config_of, is_relative, reading_nodes
 from torvyn.artifact.prepare import default_cache_dir, private_folder
 from torvyn.artifact.reference import LayoutReference, parse_reference
 from torvyn.artifact.registry.cache import cache_folder
@@ -23,6 +30,16 @@ from torvyn.artifact.registry.fetch import FetchOptions, fetch
 from torvyn.artifact.signature.policy import TrustPolicy
 from torvyn.artifact.unpack import unpack
 from torvyn.errors import Diagnostic, LinkError, Location, TorvynError
+
+_UPDATE: Final = "if the change is yours, run `torvyn pack --update-lock`"
+
+
+def read_lock(folder: Path, problems: Problems) -> Lock | None:
+    try:
+        return Lock.read(folder)
+    except TorvynError as error:
+        problems.extend(error.diagnostics)
+        return None
 
 
 def fetch_component(
@@ -80,17 +97,6 @@ def _wasm_path(reference: str, manifest: ImageManifest) -> str:
     raise LinkError("link.component-unsupported", message, hint=hint)
 
 
-_UPDATE = "if the change is yours, run `torvyn pack --update-lock`"
-
-
-def read_lock(folder: Path, problems: Problems) -> Lock | None:
-    try:
-        return Lock.read(folder)
-    except TorvynError as error:
-        problems.extend(error.diagnostics)
-        return None
-
-
 def check_locks(
     manifest: Manifest, lock: Lock | None, problems: Problems, *, is_locked: bool, warns: bool
 ) -> None:
@@ -144,3 +150,26 @@ def _check_all(
     else:
         hint = "`torvyn pack` updates the lock file"
         problems.warn("link.lock-outdated", message, record.at("path"), hint)
+
+
+def with_packed_files(flow: FlowRecord, folder: Path, paths: Collection[str]) -> FlowRecord:
+    """The flow, reading the packed files in `folder` instead of files in the current folder."""
+    nodes = dict(flow.nodes)
+    for node in reading_nodes(flow):
+        config = config_of(node)
+        changed = _replaced(config, folder, paths)
+        if changed != config:
+            nodes[node.name] = replace(node, config=changed)
+    return replace(flow, nodes=nodes)
+
+
+def _replaced(value: Any, folder: Path, paths: Collection[str]) -> Any:
+    if isinstance(value, str):
+        normal = Path(value).as_posix() if is_relative(value) else ""
+        is_folder = any(path.startswith(f"{normal}/") for path in paths) if normal else False
+        return str(folder / normal) if normal in paths or is_folder else value
+    if isinstance(value, dict):
+        return {key: _replaced(each, folder, paths) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_replaced(each, folder, paths) for each in value]
+    return value

@@ -1,7 +1,7 @@
 """Overrides: the changes that a command line or a program makes to a flow before it is linked.
 
-They change the flow's record, so link checks the result like everything else. Nothing changes a
-finished Plan. One of them is the choice of the segments that run in this process.
+They change the flow's record, so link checks the result like everything else. Only the choice of
+the segments that run in this process is made on the Plan, which has all of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from torvyn._link.plan import Plan, Segment, segments_of
@@ -23,6 +23,9 @@ from torvyn.errors import Location, quoted, suggestion
 _INPUTS: Final = ("lines", *REQUEST, *ENGINES)
 _OUTPUTS: Final = ("file", "console")
 _CODE: Final = "link.bad-override"
+_SEGMENT: Final = Location("command line", path="--segment")
+_RUN: Final = Location("command line", path="--run")
+RUN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +203,6 @@ def _table(node: NodeRecord) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-if TYPE_CHECKING:
-    pass
-
-_PLACE: Final = Location("command line", path="--segment")
-RUN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_RUN_PLACE: Final = Location("command line", path="--run")
-
-
 def select_segments(
     plan: Plan, overrides: Overrides, has_namespace: bool, problems: Problems
 ) -> Plan:
@@ -218,18 +213,29 @@ def select_segments(
         if name not in known:
             hint = suggestion(name, known, f"its segments are {quoted(known)}")
             message = f"flow `{plan.name}` has no segment `{name}`"
-            problems.add("link.segment-unknown", message, _PLACE, hint)
+            problems.add("link.segment-unknown", message, _SEGMENT, hint)
     if overrides.run and not RUN_NAME.fullmatch(overrides.run):
         message = f"`{overrides.run}` cannot be the name of a run"
-        hint = "use letters, digits, `-` and `_`, 64 at most"
-        problems.add("link.bad-override", message, _RUN_PLACE, hint)
-    place = _PLACE if overrides.segments or overrides.replica else _RUN_PLACE
+        problems.add(_CODE, message, _RUN, "use letters, digits, `-` and `_`, 64 at most")
+    _check_broker(plan, overrides, has_namespace, problems)
+    if plan.cluster is None:
+        return plan
+    segments = tuple(dict.fromkeys(overrides.segments))
+    _check_replica([known[name] for name in segments if name in known], overrides.replica, problems)
+    cluster = replace(plan.cluster, segments=segments, replica=overrides.replica, run=overrides.run)
+    return replace(plan, cluster=cluster)
+
+
+def _check_broker(
+    plan: Plan, overrides: Overrides, has_namespace: bool, problems: Problems
+) -> None:
+    """Processes that share a flow need a broker, and its name there."""
+    place = _SEGMENT if overrides.segments or overrides.replica else _RUN
     if plan.cluster is None:
         message = f"flow `{plan.name}` has no edge that could leave this process"
         hint = 'set `carrier = "nats"` on the edges between its segments'
         problems.add("link.no-broker", message, place, hint)
-        return plan
-    if not plan.cluster.nats:
+    elif not plan.cluster.nats:
         message = f"flow `{plan.name}` cannot run in several processes: it has no broker"
         hint = 'set `nats = "nats://HOST:4222"` in `[cluster]`, or start one: torvyn cluster up'
         problems.add("link.no-broker", message, place, hint)
@@ -239,11 +245,7 @@ def select_segments(
             f"each other: the namespace `{plan.cluster.namespace}` is that of this checkout"
         )
         hint = f'set `namespace = "{plan.cluster.project}"` in `[cluster]`'
-        problems.add("link.no-namespace", message, _PLACE, hint)
-    segments = tuple(dict.fromkeys(overrides.segments))
-    _check_replica([known[name] for name in segments if name in known], overrides.replica, problems)
-    cluster = replace(plan.cluster, segments=segments, replica=overrides.replica, run=overrides.run)
-    return replace(plan, cluster=cluster)
+        problems.add("link.no-namespace", message, _SEGMENT, hint)
 
 
 def _is_here(addresses: str) -> bool:

@@ -173,7 +173,7 @@ class ProjectLinker:
 
     def _linked(self, flow: FlowRecord, problems: Problems) -> Plan | None:
         if self.overrides.packed_files is not None:
-            from torvyn.artifact.packing.data_files import with_packed_files
+            from torvyn._link.artifacts import with_packed_files
 
             folder = self._library.folder.resolve()
             flow = with_packed_files(flow, folder, self.overrides.packed_files)

@@ -7,8 +7,7 @@ sink, which would write it. On another machine the same text means the packed fi
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,10 @@ from torvyn._manifest.records import FlowRecord, NodeRecord
 
 def named_files(flow: FlowRecord, folder: Path) -> Iterator[Path]:
     """The files of the project that the configs of a flow's nodes name."""
-    for node in _reading_nodes(flow):
-        for text in texts(_config(node)):
+    for node in reading_nodes(flow):
+        for text in texts(config_of(node)):
             if is_relative(text) and (folder / text).is_file():
                 yield folder / text
-
-
-def with_packed_files(flow: FlowRecord, folder: Path, paths: Collection[str]) -> FlowRecord:
-    """The flow, reading the packed files in `folder` instead of files in the current folder."""
-    nodes = dict(flow.nodes)
-    for node in _reading_nodes(flow):
-        config = _config(node)
-        changed = _replaced(config, folder, paths)
-        if changed != config:
-            nodes[node.name] = replace(node, config=changed)
-    return replace(flow, nodes=nodes)
 
 
 def is_relative(text: str) -> bool:
@@ -39,12 +27,13 @@ def is_relative(text: str) -> bool:
     return bool(text) and len(text) < 512 and "\0" not in text and not text.startswith("/")
 
 
-def _reading_nodes(flow: FlowRecord) -> list[NodeRecord]:
+def reading_nodes(flow: FlowRecord) -> list[NodeRecord]:
+    """All but the sinks."""
     senders = {edge.source.node for edge in flow.edges}
     return [node for node in flow.nodes.values() if node.name in senders]
 
 
-def _config(node: NodeRecord) -> Any:
+def config_of(node: NodeRecord) -> Any:
     """The config as data; a text that is a JSON table is one."""
     config = node.config
     if isinstance(config, str) and config.lstrip().startswith("{"):
@@ -65,15 +54,3 @@ def texts(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from texts(each)
-
-
-def _replaced(value: Any, folder: Path, paths: Collection[str]) -> Any:
-    if isinstance(value, str):
-        normal = Path(value).as_posix() if is_relative(value) else ""
-        is_folder = any(path.startswith(f"{normal}/") for path in paths) if normal else False
-        return str(folder / normal) if normal in paths or is_folder else value
-    if isinstance(value, dict):
-        return {key: _replaced(each, folder, paths) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_replaced(each, folder, paths) for each in value]
-    return value

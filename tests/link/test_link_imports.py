@@ -1,0 +1,80 @@
+"""What linking must not load: each takes time at every start, and few projects need it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MANIFEST = """
+[torvyn]
+name = "small"
+version = "1.0.0"
+contract_version = "0.1.0"
+
+[flow.main.nodes.in]
+component = "lines"
+config = { path = "x" }
+
+[flow.main.nodes.out]
+component = "null"
+
+[[flow.main.edges]]
+from = "in"
+to = "out"
+"""
+COMMAND = """
+import sys
+from torvyn.cli import main
+try:
+    main()
+finally:
+    print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+PROGRAM = """
+import sys, torvyn
+print(torvyn.Flow(["a"], "null").plan.render())
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+UNUSED = (
+    "torvyn.artifact",
+    "torvyn._link.artifacts",
+    "torvyn._link.picture",
+    "torvyn._io.local_cluster",
+    "torvyn._io.http_client",
+    "torvyn.sandbox.component",
+    "torvyn.jetstream",
+    "torvyn.durable",
+    "torvyn.transport",
+    "torvyn.reactor.run",
+    "graphviz",
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "command", "also_unused"),
+    [
+        (COMMAND, "link", ("torvyn.sandbox.build", "torvyn.reactor", "asyncio")),
+        (COMMAND, "check", ("torvyn.reactor", "asyncio")),
+        (PROGRAM, "program", ("torvyn.sandbox.build", "torvyn.cli")),
+    ],
+)
+def test_linking_loads_only_what_it_uses(
+    tmp_path: Path, code: str, command: str, also_unused: tuple[str, ...]
+) -> None:
+    tmp_path.joinpath("Torvyn.toml").write_text(MANIFEST)
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    loaded = done.stderr.split()
+    assert "torvyn._link.flow_linker" in loaded
+    unused = (*UNUSED, *also_unused)
+    assert [n for n in loaded if any(f"{n}.".startswith(f"{each}.") for each in unused)] == []
