@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._contract.inspection import class_name, describe_error, module_name, read_attribute
 from torvyn._contract.roles import ROLES, AnyComponent, Component
@@ -38,9 +38,9 @@ from torvyn.sandbox.guest_file import wasm_path
 if TYPE_CHECKING:
     from torvyn.artifact.lock import Lock
 
-GROUP = "torvyn.components"
-_UNKNOWN = "declare it with `[[component]]`, or use a built-in one"
-_UNKNOWN_IN_PROGRAM = (
+_GROUP: Final = "torvyn.components"
+_UNKNOWN: Final = "declare it with `[[component]]`, or use a built-in one"
+_UNKNOWN_IN_PROGRAM: Final = (
     "a text names a built-in component, such as `sentence`; texts to send go into a list"
 )
 
@@ -53,7 +53,7 @@ class LoadedComponent:
     component: AnyComponent
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Library:
     """Finds components by name: declared ones first, then built-in and installed ones."""
 
@@ -87,7 +87,7 @@ class Library:
         target = _builtin(name, has_input)
         if target is not None:
             return _find(ComponentRef("builtin", name, target), place, problems)
-        third_party = installed_components()
+        third_party = _installed_components()
         if name in third_party:
             return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
         known = [*self.declared, *BUILTINS, *SINKS, *REQUEST, *ENGINES, *third_party]
@@ -177,6 +177,14 @@ def _builtin(name: str, has_input: bool) -> str | None:
     return BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
 
 
+def _installed_components() -> dict[str, str]:
+    """The components of installed packages: name -> `module:Class`."""
+    # Slow, and most flows do not need it.
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=_GROUP)}
+
+
 def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:
     """Warns when the built file is older than its sources."""
     # Flows without guests never load this module.
@@ -202,7 +210,7 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
     module = module or "component.py"
     if not os.path.isdir(folder):
         message = f"the folder `{record.path}` of component `{record.name}` does not exist"
-        hint = near_path(record.path, folder) or "paths are relative to the manifest's folder"
+        hint = _near_path(record.path, folder) or "paths are relative to the manifest's folder"
         problems.add("link.component-missing", message, record.at("path"), hint)
         return None
     if module.endswith(".py") and not os.path.isfile(folder / module):
@@ -213,7 +221,7 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
     return f"{folder.resolve() / module}:{name}"
 
 
-def near_path(text: str, path: Path) -> str | None:
+def _near_path(text: str, path: Path) -> str | None:
     """A hint with the path that was probably meant, beside one that does not exist."""
     try:
         names = os.listdir(path.parent)
@@ -230,6 +238,22 @@ def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> Load
         problems.cause = problems.cause or error.__cause__
         problems.extend(error.at(place).diagnostics if place else error.diagnostics)
         return None
+
+
+def instantiate(ref: ComponentRef) -> Component:
+    """A new component, or the live object of the ref."""
+    if ref.instance is not None:
+        instance: Component = ref.instance
+        return instance
+    cls = load_class(ref)
+    try:
+        return cls()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        message = f"component `{ref.name}` cannot be created: {describe_error(error)}"
+        hint = "`__init__` must not need arguments; `init` receives the config"
+        raise LinkError("link.component-construct", message, hint=hint) from error
 
 
 def load_class(ref: ComponentRef) -> type[Component]:
@@ -287,7 +311,7 @@ def _only_class(ref: ComponentRef, module: ModuleType) -> type[Component]:
     raise LinkError("link.component-many-classes", message, hint=f"set `entry` to {choices}")
 
 
-_ROLE_HINT = f"subclass one of {quoted((f'torvyn.{role.title()}' for role in ROLES), 'or')}"
+_ROLE_HINT: Final = f"subclass one of {quoted((f'torvyn.{role.title()}' for role in ROLES), 'or')}"
 
 
 def _classes(module: ModuleType) -> list[type[Component]]:
@@ -333,27 +357,3 @@ def display_path(path: str) -> str:
         return str(Path(path).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return path
-
-
-def installed_components() -> dict[str, str]:
-    """The components of installed packages: name -> `module:Class`."""
-    # Slow, and most flows do not need it.
-    from importlib.metadata import entry_points
-
-    return {point.name: point.value for point in entry_points(group=GROUP)}
-
-
-def instantiate(ref: ComponentRef) -> Component:
-    """A new component, or the live object of the ref."""
-    if ref.instance is not None:
-        instance: Component = ref.instance
-        return instance
-    cls = load_class(ref)
-    try:
-        return cls()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        message = f"component `{ref.name}` cannot be created: {describe_error(error)}"
-        hint = "`__init__` must not need arguments; `init` receives the config"
-        raise LinkError("link.component-construct", message, hint=hint) from error

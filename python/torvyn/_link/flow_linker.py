@@ -10,7 +10,7 @@ expect a part that is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from torvyn._contract.inspection import is_instance
@@ -18,7 +18,6 @@ from torvyn._link.component_library import Library
 from torvyn._link.component_traits import ERROR, INPUT, OUTPUT
 from torvyn._link.defaults import (
     DEFAULT_CHECKPOINT_S,
-    Defaults,
     audit_file,
     cluster_plan,
     defaults_of,
@@ -26,8 +25,8 @@ from torvyn._link.defaults import (
     telemetry_plan,
 )
 from torvyn._link.error_policy import FAIL_FAST, find_dead_letters, policy_of
-from torvyn._link.graph import check_graph, order
-from torvyn._link.node_linker import LinkedNode, link_node
+from torvyn._link.graph import Parts, check_graph, order
+from torvyn._link.node_linker import LinkedNode, NodeLinker
 from torvyn._link.plan import EdgePlan, NodePlan, Plan
 from torvyn._link.plan_checks import check_carrier, check_one_carrier, check_plan
 from torvyn._manifest.problems import Problems
@@ -92,50 +91,43 @@ def link_leniently(
     `is_whole` is False if the parser could not read a part of the flow."""
     path, defaults = f"flow.{flow.name}", defaults_of(settings)
     options = {name: value_of(FLOW, name, flow, path, problems) for name in _OPTIONS}
-    linked = _link_nodes(flow, library, defaults, problems)
-    stateful = {name for name, node in linked.items() if node is not None and node.keeps_state}
-    found = {name: node and node.plan for name, node in linked.items()}
-    edge_linker = _EdgeLinker(flow, found, problems)
-    edges, is_complete = edge_linker.link()
-    letters = find_dead_letters(flow, found, edges, problems)
-    sinks = {
-        sink.name: node and node.plan
-        for sink in letters.sinks.values()
-        for node in [link_node(sink, FAIL_FAST, flow.name, library, defaults, problems)]
-    }
-    edges += [edge_linker.edge((a, ERROR, b), place) for a, b, place in letters.edges]
-    found = {**letters.nodes, **sinks}
-    check_graph(
-        flow,
-        found,
-        edges,
-        problems,
-        added=frozenset(sinks),
-        is_complete=is_complete,
-        open_start=open_start,
-        open_end=open_end,
-    )
-    check_one_carrier(edges, problems)
-    nodes = {name: node for name, node in found.items() if node is not None}
-    if problems or not is_whole or len(nodes) < len(found):
+    node_linker = NodeLinker(flow.name, library, defaults, problems)
+    linked = _link_nodes(flow, node_linker)
+    parts = _link_parts(flow, linked, node_linker)
+    check_graph(flow, parts, problems, open_start=open_start, open_end=open_end)
+    check_one_carrier(parts.edges, problems)
+    if problems or not is_whole or None in parts.nodes.values():
         return None
-    plan = _plan(flow, nodes, edges, options, library, defaults, problems)
+    plan = _plan(flow, parts, options, node_linker)
+    stateful = {name for name, node in linked.items() if node is not None and node.keeps_state}
     check_plan(plan, stateful, flow.location or Location(path=path), problems)
     return plan
 
 
-def _link_nodes(
-    flow: FlowRecord, library: Library, defaults: Defaults, problems: Problems
-) -> dict[str, LinkedNode | None]:
-    policies = {name: policy_of(flow, node, problems) for name, node in flow.nodes.items()}
-    library.warm(node.component for node in flow.nodes.values() if is_instance(node.component, str))
+def _link_nodes(flow: FlowRecord, linker: NodeLinker) -> dict[str, LinkedNode | None]:
+    policies = {name: policy_of(flow, node, linker.problems) for name, node in flow.nodes.items()}
+    names = [node.component for node in flow.nodes.values() if is_instance(node.component, str)]
+    linker.library.warm(names)
     fed = {edge.target.node for edge in flow.edges}
     return {
-        name: link_node(
-            node, policies[name], flow.name, library, defaults, problems, has_input=name in fed
-        )
+        name: linker.link(node, policies[name], has_input=name in fed)
         for name, node in flow.nodes.items()
     }
+
+
+def _link_parts(
+    flow: FlowRecord, linked: Mapping[str, LinkedNode | None], node_linker: NodeLinker
+) -> Parts:
+    """The nodes with the edges between them, and what dead letters add: edges, and sinks."""
+    problems = node_linker.problems
+    nodes = {name: node and node.plan for name, node in linked.items()}
+    edge_linker = _EdgeLinker(flow, nodes, problems)
+    edges, is_complete = edge_linker.link()
+    letters = find_dead_letters(flow, nodes, edges, problems)
+    sinks = {record.name: node_linker.link(record, FAIL_FAST) for record in letters.sinks.values()}
+    added = {name: node and node.plan for name, node in sinks.items()}
+    edges += [edge_linker.edge((a, ERROR, b), place) for a, b, place in letters.edges]
+    return Parts({**letters.nodes, **added}, edges, frozenset(added), is_complete)
 
 
 class _EdgeLinker:
@@ -244,17 +236,11 @@ class _EdgeLinker:
         return name
 
 
-def _plan(
-    flow: FlowRecord,
-    nodes: Mapping[str, NodePlan],
-    edges: Sequence[EdgePlan],
-    options: Mapping[str, Any],
-    library: Library,
-    defaults: Defaults,
-    problems: Problems,
-) -> Plan:
-    settings, folder = defaults.settings, library.written
+def _plan(flow: FlowRecord, parts: Parts, options: Mapping[str, Any], linker: NodeLinker) -> Plan:
+    defaults, folder, edges = linker.defaults, linker.library.written, parts.edges
+    settings, problems = defaults.settings, linker.problems
     is_durable = any(edge.carrier != "memory" for edge in edges)
+    nodes = {name: node for name, node in parts.nodes.items() if node is not None}
     return Plan(
         name=flow.name,
         nodes=tuple(nodes[name] for name in order(nodes, edges)),

@@ -48,28 +48,33 @@ def reachable(starts: Iterable[str], step: Callable[[str], Iterable[str]]) -> se
     return seen
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The nodes and edges of a flow, before it is known whether they form a Plan."""
+
+    nodes: Mapping[str, NodePlan | None]
+    """None: the node's component was not found."""
+    edges: Sequence[EdgePlan]
+    added: frozenset[str]
+    """Sinks of dead letters, which link added; a flow needs another sink."""
+    is_complete: bool
+    """Whether both nodes of every edge are known."""
+
+
 def check_graph(
-    flow: FlowRecord,
-    nodes: Mapping[str, NodePlan | None],
-    edges: Sequence[EdgePlan],
-    problems: Problems,
-    *,
-    added: frozenset[str],
-    is_complete: bool,
-    open_start: bool,
-    open_end: bool,
+    flow: FlowRecord, parts: Parts, problems: Problems, *, open_start: bool, open_end: bool
 ) -> None:
-    """Adds a problem for every broken rule. `added`: sinks that link added for dead letters.
-    `is_complete`: whether both nodes of every edge are known."""
-    if is_complete:
+    """Adds a problem for every broken rule."""
+    nodes, edges, added = parts.nodes, parts.edges, parts.added
+    if parts.is_complete:
         _check_router_ports(flow, nodes, edges, problems)
         _check_requests(nodes, edges, problems)
     roles = {name: node.role if node else None for name, node in nodes.items()}
-    places = {name: node.location for name, node in flow.nodes.items()}
     # Cached: a program that builds a thousand flows of one shape pays for one check.
     shape = tuple(roles.items()), tuple([(edge.source, edge.port, edge.target) for edge in edges])
-    if not (is_complete and _is_sound(*shape, added, open_start, open_end)):
-        graph = _Graph(roles, edges, places, flow.location, added, is_complete)
+    if not (parts.is_complete and _is_sound(*shape, added, open_start, open_end)):
+        places = {name: node.location for name, node in flow.nodes.items()}
+        graph = _Graph(roles, edges, places, flow.location, added, parts.is_complete)
         _check_topology(graph, problems, open_start=open_start, open_end=open_end)
 
 
@@ -82,7 +87,6 @@ class _Graph:
     places: Mapping[str, Location | None]
     flow_place: Location | None = None
     added: frozenset[str] = frozenset()
-    """Sinks of dead letters, which link added; a flow needs another sink."""
     is_complete: bool = True
     """False when an edge is missing, so that reachability cannot be checked."""
 

@@ -64,50 +64,48 @@ class LinkedNode(NamedTuple):
     """Whether its component keeps state between elements."""
 
 
-def link_node(
-    record: NodeRecord,
-    policy: ErrorPolicy,
-    flow: str,
-    library: Library,
-    defaults: Defaults,
-    problems: Problems,
-    *,
-    has_input: bool = False,
-) -> LinkedNode | None:
-    """The node, or None when its component was not loaded or cannot be inspected."""
-    path = f"flow.{flow}.nodes.{record.name}"
-    loaded = _find(record, path, library, problems, has_input)
-    if loaded is None:
-        return None
-    try:
-        role = role_of(loaded.component)
-        node = _Node(record, path, loaded, loaded.component, role, library, defaults, problems)
-        return node.link(policy)
-    except ContractError as error:
-        problems.cause = problems.cause or error.__cause__
+@dataclass(frozen=True, slots=True)
+class NodeLinker:
+    """Links the nodes of one flow; it keeps nothing of them."""
+
+    flow: str
+    library: Library
+    defaults: Defaults
+    problems: Problems
+
+    def link(
+        self, record: NodeRecord, policy: ErrorPolicy, *, has_input: bool = False
+    ) -> LinkedNode | None:
+        """The node, or None when its component was not loaded or cannot be inspected."""
+        path = f"flow.{self.flow}.nodes.{record.name}"
         place = place_of(record, "component", f"{path}.component")
-        problems.extend(
-            replace(problem, message=f"node `{record.name}`: {problem.message}", location=place)
-            for problem in error.diagnostics
-        )
+        loaded = self._find(record, place, has_input)
+        if loaded is None:
+            return None
+        try:
+            role = role_of(loaded.component)
+            return _Node(record, path, loaded.component, role, loaded.ref, self).link(policy)
+        except ContractError as error:
+            self.problems.cause = self.problems.cause or error.__cause__
+            self.problems.extend(
+                replace(problem, message=f"node `{record.name}`: {problem.message}", location=place)
+                for problem in error.diagnostics
+            )
+            return None
+
+    def _find(self, record: NodeRecord, place: Location, has_input: bool) -> LoadedComponent | None:
+        component = record.component
+        if isinstance(component, Component):
+            name = class_name(component)
+            target = f"{module_name(type(component))}:{name}"
+            return LoadedComponent(ComponentRef("object", name, target, component), component)
+        if isinstance(component, str):
+            if not component and record.location is not None:
+                return None  # the parser has reported it
+            return self.library.find(component, place, self.problems, has_input=has_input)
+        message = f"{safe_repr(component)} is not a component"
+        self.problems.add("link.component-unknown", message, place)
         return None
-
-
-def _find(
-    record: NodeRecord, path: str, library: Library, problems: Problems, has_input: bool
-) -> LoadedComponent | None:
-    component = record.component
-    if isinstance(component, Component):
-        name = class_name(component)
-        target = f"{module_name(type(component))}:{name}"
-        return LoadedComponent(ComponentRef("object", name, target, component), component)
-    place = place_of(record, "component", f"{path}.component")
-    if isinstance(component, str):
-        if not component and record.location is not None:
-            return None  # the parser has reported it
-        return library.find(component, place, problems, has_input=has_input)
-    problems.add("link.component-unknown", f"{safe_repr(component)} is not a component", place)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +115,10 @@ class _Node:
 
     record: NodeRecord
     path: str
-    loaded: LoadedComponent
     component: AnyComponent
     role: str
-    library: Library
-    defaults: Defaults
-    problems: Problems
+    ref: ComponentRef
+    linker: NodeLinker
 
     def link(self, policy: ErrorPolicy) -> LinkedNode:
         component, record, role = self.component, self.record, self.role
@@ -132,7 +128,6 @@ class _Node:
             config = read_attribute(component, "config")
         self._check_interface()
         ports = self._ports(config)
-        unit = self._value("unit")
         limits = self._limits()
         keys = self._keys()
         limits["max_memory_bytes"] = self._memory_bytes(
@@ -141,12 +136,10 @@ class _Node:
         plan = NodePlan(
             name=record.name,
             role=role,
-            component=self.loaded.ref,
+            component=self.ref,
             config=self._config(config),
             run=self._run(),
-            unit=unit
-            or read_text_attribute(component, "unit")
-            or unit_of_name(self.loaded.ref.name, role),
+            unit=self._unit(),
             ports=(*ports, ERROR) if policy.recovery == "dead-letter" else ports,
             inputs=inputs_of(component, role),
             on_error=policy,
@@ -160,13 +153,13 @@ class _Node:
         return LinkedNode(plan, keeps_state)
 
     def _value(self, key: str) -> Any:
-        return value_of(NODE, key, self.record, self.path, self.problems)
+        return value_of(NODE, key, self.record, self.path, self.linker.problems)
 
     def _location(self, key: str) -> Location:
         return place_of(self.record, key, f"{self.path}.{key}")
 
     def _complain(self, code: str, message: str, key: str, hint: str | None = None) -> None:
-        self.problems.add(code, message, self._location(key), hint)
+        self.linker.problems.add(code, message, self._location(key), hint)
 
     def _check_interface(self) -> None:
         interface = self.record.interface
@@ -182,6 +175,10 @@ class _Node:
             message = f"`{class_name(self.component)}` has the role {self.role}, not {expected}"
             hint = f"its interface is `{ROLES[self.role].interface}`"
             self._complain("link.interface-mismatch", message, "interface", hint)
+
+    def _unit(self) -> str | None:
+        own = self._value("unit") or read_text_attribute(self.component, "unit")
+        return own or unit_of_name(self.ref.name, self.role)
 
     def _ports(self, config: Any) -> tuple[str, ...]:
         name = self.record.name
@@ -225,7 +222,9 @@ class _Node:
         if error.code == "contract.bad-attribute":
             raise error
         place = self._location("config")
-        self.problems.extend(replace(problem, location=place) for problem in error.diagnostics)
+        self.linker.problems.extend(
+            replace(problem, location=place) for problem in error.diagnostics
+        )
 
     def _run(self) -> str:
         component, record = self.component, self.record
@@ -235,12 +234,12 @@ class _Node:
             message = f"`{class_name(component)}` has the role {self.role} but no "
             message += f"`{METHODS[self.role]}`"
             hint = _method_hint(component, METHODS[self.role])
-            self.problems.add("link.method-missing", message, place, hint)
+            self.linker.problems.add("link.method-missing", message, place, hint)
             return "inline"
         for complaint in wrong_signatures(component, self.role):
             place = record.location or Location(path=self.path)
             message = f"node `{record.name}`: {complaint[0]}"
-            self.problems.add("contract.wrong-signature", message, place, complaint[1])
+            self.linker.problems.add("contract.wrong-signature", message, place, complaint[1])
         own = record.run or read_text_attribute(component, "run")
         run = own or ("async" if is_async else "inline")
         wrong = _wrong_run(run, component, self.role)
@@ -249,7 +248,7 @@ class _Node:
         return str(run)
 
     def _limits(self) -> dict[str, Any]:
-        kind, limits = self.loaded.ref.kind, self.defaults.limits(self.loaded.ref)
+        kind, limits = self.ref.kind, self.linker.defaults.limits(self.ref)
         if read_attribute(self.component, "waits_without_limit"):
             limits = {**limits, "call_timeout": UNLIMITED_S}
         if self.record.max_memory_bytes is not None and kind in ("project", "entry-point"):
@@ -257,7 +256,7 @@ class _Node:
             message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
             hint = '`isolation = "wasm"` bounds all of its memory'
             place = self._location("max_memory")
-            self.problems.warn("link.memory-uncounted", message, place, hint)
+            self.linker.problems.warn("link.memory-uncounted", message, place, hint)
         return {
             NODE.by_name[name].attribute: self._value(name) or default
             for name, default in limits.items()
@@ -287,7 +286,7 @@ class _Node:
         own_bytes = self.record.max_memory_bytes
         if max_keys is None:
             return limit_bytes
-        if self.defaults.is_memory_default and own_bytes is None:
+        if self.linker.defaults.is_memory_default and own_bytes is None:
             return max(limit_bytes, max_keys * RESERVED_BYTES)
         if max_keys * KEY_BYTES > limit_bytes:
             setting = "`max_memory_per_component` of `[runtime]`"
@@ -301,22 +300,24 @@ class _Node:
             needed = render_size(max_keys * RESERVED_BYTES)
             hint = f'set `max_memory = "{needed}"` on the node, or a smaller `max_keys`'
             place = self._location("max_keys")
-            self.problems.warn("link.keys-exceed-memory", message, place, hint)
+            self.linker.problems.warn("link.keys-exceed-memory", message, place, hint)
         return limit_bytes
 
     def _cluster_place(self) -> PlacePlan | None:
         """What the node's group needs; None if the node does not say, or is wrong about it."""
         if self.record.place is None:
             return None
-        before, location = len(self.problems), self._location("place")
-        values = table_values(PLACE, self.record.place, "link.bad-place", location, self.problems)
-        if len(self.problems) > before:
+        before, location = len(self.linker.problems), self._location("place")
+        values = table_values(
+            PLACE, self.record.place, "link.bad-place", location, self.linker.problems
+        )
+        if len(self.linker.problems) > before:
             return None
         return PlacePlan(**{**values, "resources": values["resources"] or {}})
 
     def _guest_options(self) -> dict[str, Any]:
         """The options that only sandboxed components have: fuel, a seed, grants."""
-        record, is_guest = self.record, self.loaded.ref.kind == "wasm"
+        record, is_guest = self.record, self.ref.kind == "wasm"
         if not is_guest and record.fuel is record.deterministic is record.seed is None:
             return {}
         values = {name: self._value(name) for name in _GUEST_OPTIONS}
@@ -329,7 +330,7 @@ class _Node:
             message = f"node `{record.name}` has a `seed` but is not deterministic"
             self._complain("link.bad-value", message, "seed", "set `deterministic = true`")
         place = self._location("component")
-        grants = resolve_grants(self.loaded.ref.name, self.library, place, self.problems)
+        grants = resolve_grants(self.ref.name, self.linker.library, place, self.linker.problems)
         seed = values["seed"] or 0 if values["deterministic"] else None
         return {"fuel": values["fuel"], "seed": seed, "grants": grants}
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from torvyn._link.component_library import Library
 from torvyn._link.defaults import broker_plan
@@ -34,6 +34,9 @@ from torvyn.errors import (
     suggestion,
 )
 
+if TYPE_CHECKING:
+    from torvyn.artifact.lock import Lock
+
 
 class ProjectLinker:
     """Links flows of one manifest, with the same overrides for all."""
@@ -54,8 +57,8 @@ class ProjectLinker:
         self.problems.secrets |= manifest.secrets | self.settings.secrets
         self.overrides = overrides
         output_folder = Path.cwd() if overrides.packed_files is not None else None
-        self._library = library_of(manifest, self.settings, output_folder)
-        self._read_lock(overrides)
+        lock = _read_lock(manifest, self.problems, is_locked=overrides.is_locked)
+        self._library = library_of(manifest, self.settings, output_folder, lock)
 
     @classmethod
     def open(
@@ -138,15 +141,6 @@ class ProjectLinker:
         check_grant_names(self.manifest, self.problems)
         self._check_locks(warns=warns)
 
-    def _read_lock(self, overrides: Overrides) -> None:
-        folder = self._library.folder
-        if not os.path.exists(folder / "torvyn.lock") and not overrides.is_locked:
-            return
-        # Projects without a lock file never load this module.
-        from torvyn._link.artifacts import read_lock
-
-        self._library.lock = read_lock(folder, self.problems)
-
     def _check_locks(self, *, warns: bool) -> None:
         """Compares the components with torvyn.lock; an unpacked artifact was compared already."""
         if self.overrides.packed_files is not None or not self.overrides.checks_locks:
@@ -227,8 +221,12 @@ class ProjectLinker:
 
 
 def library_of(
-    manifest: Manifest, settings: Settings, output_folder: Path | None = None
+    manifest: Manifest,
+    settings: Settings,
+    output_folder: Path | None = None,
+    lock: Lock | None = None,
 ) -> Library:
+    """The components of a project. What it writes is in `output_folder`, or beside its manifest."""
     folder = Path(manifest.file).parent
     cache_dir = settings["runtime.cache_dir"]
     return Library(
@@ -236,5 +234,16 @@ def library_of(
         folder,
         grants=manifest.security.grants,
         cache_dir=(output_folder or folder) / cache_dir if cache_dir else None,
+        lock=lock,
         output_folder=output_folder,
     )
+
+
+def _read_lock(manifest: Manifest, problems: Problems, *, is_locked: bool) -> Lock | None:
+    folder = Path(manifest.file).parent
+    if not os.path.exists(folder / "torvyn.lock") and not is_locked:
+        return None
+    # Projects without a lock file never load this module.
+    from torvyn._link.artifacts import read_lock
+
+    return read_lock(folder, problems)

@@ -10,7 +10,7 @@ from torvyn._contract.inspection import has_attribute
 from torvyn._contract.roles import Component, acknowledges
 from torvyn._link.component_library import Library
 from torvyn._link.defaults import defaults_of
-from torvyn._link.node_linker import link_node as link_record
+from torvyn._link.node_linker import NodeLinker
 from torvyn._link.plan import NodePlan, Plan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NodeRecord
@@ -29,10 +29,8 @@ def link_node(plan: Plan, old: NodePlan, component: str | Component, config: Con
     problems = Problems()
     record = NodeRecord(name=old.name, component=component, config=config)
     has_input = old.role != "source"
-    defaults = defaults_of(process_settings())
-    found = link_record(
-        record, old.on_error, plan.name, Library(), defaults, problems, has_input=has_input
-    )
+    linker = NodeLinker(plan.name, Library(), defaults_of(process_settings()), problems)
+    found = linker.link(record, old.on_error, has_input=has_input)
     if found is None or problems:
         raise LinkError.of(problems.diagnostics()) from problems.cause
     linked = found.plan
