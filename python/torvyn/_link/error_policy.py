@@ -13,7 +13,6 @@ from torvyn._link.node_linker import NodeLinker
 from torvyn._link.plan import EdgePlan, ErrorPolicy, NodePlan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import ON_ERROR, POLICIES, FlowRecord, NodeRecord
-from torvyn._manifest.schema import place_of, table_values
 from torvyn.errors import Location, quoted, suggestion
 
 _SUFFIX: Final = "dead-letter"
@@ -102,8 +101,8 @@ class DeadLetters:
     def _place(self, node: NodeRecord) -> Location:
         path = f"flow.{self._flow.name}"
         if node.on_error is not None:
-            return place_of(node, "on_error", f"{path}.nodes.{node.name}.on_error")
-        return place_of(self._flow, "on_error", f"{path}.on_error")
+            return node.at("on_error", f"{path}.nodes.{node.name}.on_error")
+        return self._flow.at("on_error", f"{path}.on_error")
 
     def _complain(
         self, node: NodeRecord, message: str, hint: str | None, code: str = "link.bad-policy"
@@ -136,7 +135,7 @@ def parse_policy(
     if not table:
         return FAIL_FAST
     before = len(problems)
-    values = table_values(ON_ERROR, table, CODE, place, problems)
+    values = ON_ERROR.values(table, CODE, place, problems)
     if len(problems) == before:
         _check_combination(table, place, problems, keeps_state)
     if len(problems) > before:

@@ -37,7 +37,7 @@ from torvyn._link.plan_checks import (
 )
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, EdgeRecord, FlowRecord
-from torvyn._manifest.schema import near, place_of, value_of
+from torvyn._manifest.schema import near
 from torvyn._manifest.settings import Settings, process_settings
 from torvyn.errors import LinkError, Location, quoted, suggestion
 
@@ -148,7 +148,7 @@ class FlowLinker:
             self._edges.append(self._edge((source, ERROR, target), place, {}))
 
     def _value(self, name: str) -> Any:
-        return value_of(FLOW, name, self._flow, self._path, self._problems)
+        return FLOW.value(self._flow, name, self._path, self._problems)
 
     def _link_edge(self, edge: EdgeRecord, path: str) -> None:
         is_known = self._knows(edge, edge.source.node, path, "from")
@@ -156,7 +156,7 @@ class FlowLinker:
         port = self._check_ports(edge, path) if is_known else OUTPUT
         target_input = self._check_input(edge, path) if is_known else INPUT
         options = {
-            field: value_of(EDGE, name, edge, path, self._problems)
+            field: EDGE.value(edge, name, path, self._problems)
             for name, field in _EDGE.items()
             if getattr(edge, EDGE.by_name[name].attribute) is not None
         }
@@ -169,7 +169,7 @@ class FlowLinker:
         if not is_known:
             self._has_all_edges = False
             return
-        place = place_of(edge, "from", path)
+        place = edge.at("from", path)
         if target_input != INPUT:
             options["input"] = target_input
         ends = (edge.source.node, port, edge.target.node)
@@ -203,7 +203,7 @@ class FlowLinker:
         """Whether the node exists. The parser has reported an end that it could not read."""
         if name in self._nodes or not name:
             return bool(name)
-        place = place_of(edge, key, f"{path}.{key}")
+        place = edge.at(key, f"{path}.{key}")
         listing = f"its nodes are {quoted(self._nodes)}" if self._nodes else "it has no nodes"
         hint = suggestion(name, self._nodes, listing)
         message = f"flow `{self._flow.name}` has no node `{name}`"
@@ -219,7 +219,7 @@ class FlowLinker:
         if ports and port not in ports:
             listing = f"its ports are {quoted(ports)}" if ports[1:] else f"its port is `{ports[0]}`"
             message = f"{node.role} `{node.name}` has no output port `{port}`"
-            place = place_of(edge, "from", f"{path}.from")
+            place = edge.at("from", f"{path}.from")
             self._problems.add("link.port-unknown", message, place, near(port, ports, listing))
         return port
 
@@ -233,7 +233,7 @@ class FlowLinker:
             if inputs == (INPUT,):
                 listing = f"its input port is `{INPUT}`"
             message = f"`{target.node}` has no input port `{name}`"
-            place = place_of(edge, "to", f"{path}.to")
+            place = edge.at("to", f"{path}.to")
             self._problems.add("link.input-port-unknown", message, place, listing)
         return name
 

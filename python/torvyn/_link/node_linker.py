@@ -46,7 +46,6 @@ from torvyn._link.plan import ComponentRef, ErrorPolicy, NodePlan
 from torvyn._link.plan_checks import parse_place
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NODE, RUN_MODES, NodeRecord
-from torvyn._manifest.schema import place_of, value_of
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.keys import KEY_BYTES
 from torvyn.components.spec import Spec
@@ -83,7 +82,7 @@ class NodeLinker:
             return self._link_found(record, loaded, policy, path, problems)
         except ContractError as error:
             problems.cause = problems.cause or error.__cause__
-            place = place_of(record, "component", f"{path}.component")
+            place = record.at("component", f"{path}.component")
             problems.extend(
                 replace(problem, message=f"node `{record.name}`: {problem.message}", location=place)
                 for problem in error.diagnostics
@@ -106,7 +105,7 @@ class NodeLinker:
             config = read_attribute(component, "config")
         self._check_interface(record, component, role, path, problems)
         ports = self._ports(record, component, role, config, problems)
-        unit = value_of(NODE, "unit", record, path, problems)
+        unit = NODE.value(record, "unit", path, problems)
         limits = self._limits(record, loaded, path, problems)
         keys = key_options(record, component, role, path, problems)
         limits["max_memory_bytes"] = memory_of_keys(
@@ -130,7 +129,7 @@ class NodeLinker:
             inputs=inputs_of(component, role),
             on_error=policy,
             location=record.location,
-            cpu_share=value_of(NODE, "cpu_share", record, path, problems),
+            cpu_share=NODE.value(record, "cpu_share", path, problems),
             place=parse_place(record, path, problems),
             **limits,
             **keys,
@@ -145,18 +144,18 @@ class NodeLinker:
         is_guest = loaded.ref.kind == "wasm"
         if not is_guest and record.fuel is record.deterministic is record.seed is None:
             return {}
-        values = {name: value_of(NODE, name, record, path, problems) for name in names}
+        values = {name: NODE.value(record, name, path, problems) for name in names}
         if not is_guest:
             for name in (name for name, value in values.items() if value is not None):
-                place = place_of(record, name, f"{path}.{name}")
+                place = record.at(name, f"{path}.{name}")
                 message = f"`{class_name(loaded.component)}` is not sandboxed and has no `{name}`"
                 problems.add("link.bad-value", message, place, "remove it")
             return {}
         if values["seed"] is not None and not values["deterministic"]:
             message = f"node `{record.name}` has a `seed` but is not deterministic"
-            place = place_of(record, "seed", f"{path}.seed")
+            place = record.at("seed", f"{path}.seed")
             problems.add("link.bad-value", message, place, "set `deterministic = true`")
-        place = place_of(record, "component", f"{path}.component")
+        place = record.at("component", f"{path}.component")
         grants = resolve_grants(loaded.ref.name, self._library, place, problems)
         seed = values["seed"] or 0 if values["deterministic"] else None
         return {"fuel": values["fuel"], "seed": seed, "grants": grants}
@@ -168,13 +167,13 @@ class NodeLinker:
         if read_attribute(loaded.component, "waits_without_limit"):
             limits = {**limits, "call_timeout": UNLIMITED_S}
         if record.max_memory_bytes is not None and loaded.ref.kind in ("project", "entry-point"):
-            place = place_of(record, "max_memory", f"{path}.max_memory")
+            place = record.at("max_memory", f"{path}.max_memory")
             name = class_name(loaded.component)
             message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
             hint = '`isolation = "wasm"` bounds all of its memory'
             problems.warn("link.memory-uncounted", message, place, hint)
         return {
-            NODE.by_name[name].attribute: value_of(NODE, name, record, path, problems) or default
+            NODE.by_name[name].attribute: NODE.value(record, name, path, problems) or default
             for name, default in limits.items()
         }
 
@@ -186,7 +185,7 @@ class NodeLinker:
             name = class_name(component)
             target = f"{module_name(type(component))}:{name}"
             return LoadedComponent(ComponentRef("object", name, target, component), component)
-        place = place_of(record, "component", f"{path}.component")
+        place = record.at("component", f"{path}.component")
         if isinstance(component, str):
             if not component and record.location is not None:
                 return None  # the parser has reported it
@@ -204,7 +203,7 @@ class NodeLinker:
     ) -> None:
         if record.interface is None:
             return
-        place = place_of(record, "interface", f"{path}.interface")
+        place = record.at("interface", f"{path}.interface")
         expected = INTERFACES.get(record.interface)
         if expected is None:
             listing = f"the interfaces are {quoted(INTERFACES)}"
@@ -242,9 +241,9 @@ class NodeLinker:
         except ContractError as error:
             if error.code == "contract.bad-attribute":
                 raise
-            _report(error, place_of(record, "config", f"{path}.config"), problems)
+            _report(error, record.at("config", f"{path}.config"), problems)
         except ValueError as error:
-            place = place_of(record, "config", f"{path}.config")
+            place = record.at("config", f"{path}.config")
             problems.add("link.bad-value", f"the config of `{record.name}` {error}", place)
         return ""
 
@@ -262,14 +261,14 @@ class NodeLinker:
         except ContractError as error:
             if error.code == "contract.bad-attribute":
                 raise
-            _report(error, place_of(record, "config", path), problems)
+            _report(error, record.at("config", path), problems)
             return ()
         except ValueError as error:
-            place = place_of(record, "config", path)
+            place = record.at("config", path)
             problems.add("link.bad-ports", f"router `{record.name}`: {error}", place)
             return ()
         if role == "router" and not ports:
-            place = place_of(record, "config", path)
+            place = record.at("config", path)
             hint = "set `ports` on its class, or in the node's `config`"
             problems.add("link.bad-ports", f"router `{record.name}` has no ports", place, hint)
         return ports
@@ -285,7 +284,7 @@ class NodeLinker:
         style = call_style_of(component, role)
         is_async = style.is_async
         if is_async is None:
-            place = record.location or place_of(record, "run", f"{path}.run")
+            place = record.location or record.at("run", f"{path}.run")
             message = f"`{class_name(component)}` has the role {role} but no `{METHODS[role]}`"
             problems.add("link.method-missing", message, place, _method_hint(component, role))
             return "inline"
@@ -299,7 +298,7 @@ class NodeLinker:
         wrong = _wrong_run(run, style, component) or _wrong_inline(run, component, role)
         if wrong is not None:
             message, hint = wrong
-            problems.add("link.bad-run", message, place_of(record, "run", f"{path}.run"), hint)
+            problems.add("link.bad-run", message, record.at("run", f"{path}.run"), hint)
         return str(run)
 
 
@@ -357,15 +356,15 @@ def key_options(
     problems: Problems,
 ) -> dict[str, Any]:
     """`key` and `max_keys` of a NodePlan."""
-    max_keys = value_of(NODE, "max_keys", record, path, problems)
+    max_keys = NODE.value(record, "max_keys", path, problems)
     if record.key is None:
         if max_keys is not None:
-            place = place_of(record, "max_keys", f"{path}.max_keys")
+            place = record.at("max_keys", f"{path}.max_keys")
             message = f"node `{record.name}` has `max_keys` but no `key`"
             problems.add("link.bad-value", message, place, "set `key`, or remove `max_keys`")
         return {}
-    place = place_of(record, "key", f"{path}.key")
-    key = record.key if callable(record.key) else value_of(NODE, "key", record, path, problems)
+    place = record.at("key", f"{path}.key")
+    key = record.key if callable(record.key) else NODE.value(record, "key", path, problems)
     wrong = _wrong_key(component, role)
     if key == "":
         problems.add("link.bad-value", "`key` is empty", place, 'name a field: `key = "sensor"`')
@@ -401,7 +400,7 @@ def memory_of_keys(
         )
         needed = render_size(max_keys * RESERVED_BYTES)
         hint = f'set `max_memory = "{needed}"` on the node, or a smaller `max_keys`'
-        place = place_of(record, "max_keys", f"{path}.max_keys")
+        place = record.at("max_keys", f"{path}.max_keys")
         problems.warn("link.keys-exceed-memory", message, place, hint)
     return limit_bytes
 

@@ -16,7 +16,6 @@ from torvyn._io import native_parts
 from torvyn._link.plan import EdgePlan, NodePlan, PlacePlan, Plan, Segment, segments_of
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, PLACE, EdgeRecord, Manifest, NodeRecord
-from torvyn._manifest.schema import place_of, table_values
 from torvyn.errors import Diagnostic, Location, quoted
 
 _CODE: Final = "link.priority-unused"
@@ -99,10 +98,10 @@ def check_carrier(
         if carrier not in carriers:
             message = f"`{name}` has no effect: {_WAIT[carrier]}"
             hint = f'add `carrier = "{carriers[0]}"`, or remove `{name}`'
-            problems.add("link.bad-value", message, place_of(edge, name, f"{path}.{name}"), hint)
+            problems.add("link.bad-value", message, edge.at(name, f"{path}.{name}"), hint)
     if carrier == "nats" and options.get("backpressure", "block") != "block":
         message = 'an edge with `carrier = "nats"` drops nothing: when it is full, the flow waits'
-        place = place_of(edge, "backpressure", f"{path}.backpressure")
+        place = edge.at("backpressure", f"{path}.backpressure")
         problems.add("link.bad-value", message, place, "remove `backpressure` from this edge")
 
 
@@ -232,8 +231,8 @@ def parse_place(record: NodeRecord, path: str, problems: Problems) -> PlacePlan 
     """What the node's group needs; None if the node does not say, or is wrong about it."""
     if record.place is None:
         return None
-    before, location = len(problems), place_of(record, "place", f"{path}.place")
-    values = table_values(PLACE, record.place, CODE, location, problems)
+    before, location = len(problems), record.at("place", f"{path}.place")
+    values = PLACE.values(record.place, CODE, location, problems)
     if len(problems) > before:
         return None
     return PlacePlan(**{**values, "resources": values["resources"] or {}})

@@ -6,8 +6,7 @@ from typing import Any
 
 from torvyn._contract.units import DURATION_PATTERN, SIZE_PATTERN, render_duration, render_size
 from torvyn._manifest import records, setting_records
-from torvyn._manifest.reader import NAME_PATTERN, VERSION_PATTERN
-from torvyn._manifest.schema import Key, Table
+from torvyn._manifest.schema import NAME_PATTERN, VERSION_PATTERN, Key, Table
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
 """A string with a variable may have any value once it is expanded."""
