@@ -121,12 +121,6 @@ OBSERVABILITY: Final = Table.of(
 
 @dataclass(slots=True, kw_only=True)
 class SecurityRecord(Record):
-    default_capability_policy: str | None = key_field(
-        "string",
-        "The capabilities of a component without grants.",
-        default="deny-all",
-        choices=("deny-all",),
-    )
     audit: str | None = key_field(
         "string",
         "Where grants and denials of sandboxed components are logged.",
