@@ -65,29 +65,29 @@ def raise_if_any(problems: Problems) -> None:
 
 def read_text(path: str | Path, problems: Problems) -> str | None:
     """The text of the file, or None and a problem."""
-    place = Location(str(path))
+    location = Location(str(path))
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST_BYTES + 1)
     except FileNotFoundError:
         hint = "create a project with `torvyn init`, or name another file with `--manifest`"
-        problems.add("manifest.not-found", f"the file `{path}` does not exist", place, hint)
+        problems.add("manifest.not-found", f"the file `{path}` does not exist", location, hint)
         return None
     except (OSError, ValueError) as error:
         reason = os_reason(error)
-        problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", place)
+        problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", location)
         return None
     if len(data) > LARGEST_BYTES:
         reason = f"it is larger than {LARGEST_BYTES >> 20} MiB"
-        problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", place)
+        problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", location)
         return None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start]
         column = len(before.rpartition(b"\n")[2].decode("utf-8-sig")) + 1
-        place = Location(str(path), before.count(b"\n") + 1, column)
-        problems.add("manifest.not-utf8", "the file is not UTF-8", place, "save it as UTF-8")
+        location = Location(str(path), before.count(b"\n") + 1, column)
+        problems.add("manifest.not-utf8", "the file is not UTF-8", location, "save it as UTF-8")
         return None
 
 
@@ -134,8 +134,8 @@ def _project(reader: Reader, root: Node, file: str) -> ProjectRecord:
     entry = root.value.get("torvyn")
     if entry is None:
         hint = "it holds `name`, `version` and `contract_version`"
-        place = Location(file, 1, 1, "torvyn")
-        reader.problems.add("manifest.missing-key", "`[torvyn]` is missing", place, hint)
+        location = Location(file, 1, 1, "torvyn")
+        reader.problems.add("manifest.missing-key", "`[torvyn]` is missing", location, hint)
         return ProjectRecord()
     return reader.record(records.PROJECT, entry.node, ProjectRecord)
 
@@ -150,8 +150,8 @@ def _components(reader: Reader, entry: Entry | None) -> tuple[ComponentRecord, .
         if first is not component and component.name:
             message = f"the component `{component.name}` is declared twice"
             hint = f"the first is at {first.at('name')}"
-            place = component.at("name")
-            reader.problems.add("manifest.duplicate-component", message, place, hint)
+            location = component.at("name")
+            reader.problems.add("manifest.duplicate-component", message, location, hint)
     return tuple(component for name, component in seen.items() if name)
 
 
@@ -168,8 +168,8 @@ def _flows(
             broken.add(item.key)
     if not flows:
         hint = "add `[flow.main]` with its nodes and edges"
-        place = entry.location if entry else Location(file, 1, 1, "flow")
-        reader.problems.add("manifest.no-flow", "the manifest has no flow", place, hint)
+        location = entry.location if entry else Location(file, 1, 1, "flow")
+        reader.problems.add("manifest.no-flow", "the manifest has no flow", location, hint)
     return flows, frozenset(broken)
 
 

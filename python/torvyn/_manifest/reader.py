@@ -78,10 +78,12 @@ class Reader:
             # A misspelt key is one mistake, and its hint names the right one.
             if key.required and key.name not in node.value and key.name not in misspelt:
                 path = join(node.location.path or "", key.name)
-                place = Location(node.location.file, node.location.line, node.location.column, path)
+                location = Location(
+                    node.location.file, node.location.line, node.location.column, path
+                )
                 message = f"`{key.name}` is missing in `{_header(table, node)}`"
                 hint = f"add it: {key.meaning}"
-                self.problems.add("manifest.missing-key", message, place, hint)
+                self.problems.add("manifest.missing-key", message, location, hint)
 
     def check_known(self, node: Node, known: tuple[str, ...], where: str) -> None:
         """Adds a problem for every key of the table that is not known."""

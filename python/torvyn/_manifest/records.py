@@ -14,10 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from torvyn._contract.enums import BackpressurePolicy, PriorityClass
-from torvyn._contract.options import PlaceOptions
+from torvyn._contract.options import (
+    Carrier,
+    LastResort,
+    Order,
+    PlaceOptions,
+    PolicyName,
+    RunMode,
+)
 from torvyn._contract.roles import INTERFACES
 from torvyn._manifest.schema import Key, MiB, Record, Table, key_field
 from torvyn._manifest.setting_records import (
@@ -36,11 +43,8 @@ from torvyn._manifest.setting_records import (
 
 BACKPRESSURE: Final = BackpressurePolicy.texts()
 PRIORITIES: Final = PriorityClass.texts()
-POLICIES: Final = ("fail-fast", "set-aside", "skip", "retry", "dead-letter")
-LAST_RESORTS: Final = ("fail-fast", "set-aside", "skip", "dead-letter")
-CARRIERS: Final = ("memory", "disk", "nats")
-ORDERS: Final = ("oldest-first", "live-first")
-RUN_MODES: Final = ("inline", "async", "thread")
+POLICIES: Final[tuple[str, ...]] = get_args(PolicyName)
+RUN_MODES: Final[tuple[str, ...]] = get_args(RunMode)
 
 _DEPTH: Final = Key(
     "queue_depth",
@@ -277,7 +281,7 @@ class EdgeRecord(Record):
         "Where its elements wait: in memory, or until the next node has settled them, also "
         "through a crash, on the disk or in a NATS server, which other machines can reach.",
         default="memory",
-        choices=CARRIERS,
+        choices=get_args(Carrier),
     )
     max_bytes: int | None = key_field(
         "size",
@@ -295,7 +299,7 @@ class EdgeRecord(Record):
         "string",
         "What a `disk` edge delivers first after an outage: the oldest elements, or new ones.",
         default="oldest-first",
-        choices=ORDERS,
+        choices=get_args(Order),
     )
     drain_rate: int | None = key_field(
         "integer",
@@ -448,7 +452,7 @@ ON_ERROR: Final = Table(
             "What happens after the last retry.",
             default="fail-fast",
             default_doc="`set-aside` in a flow that keeps state, else `fail-fast`",
-            choices=LAST_RESORTS,
+            choices=get_args(LastResort),
         ),
         Key(
             "to",

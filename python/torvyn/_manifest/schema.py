@@ -55,8 +55,8 @@ class Record:
         all that is known of a record from a program."""
         if key in self.locations or path is None:
             return self.locations.get(key, self.location)
-        place = self.location or Location()
-        return Location(place.file, place.line, place.column, path)
+        location = self.location or Location()
+        return Location(location.file, location.line, location.column, path)
 
 
 @dataclass(frozen=True, slots=True)

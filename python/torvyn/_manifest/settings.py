@@ -222,12 +222,12 @@ def _from_environment(
     for variable in sorted(environ):
         if not variable.startswith(PREFIX) or variable in substituted:
             continue
-        place = Location("environment", path=variable)
+        location = Location("environment", path=variable)
         if variable not in known:
-            _report_unknown(variable, known, place, reader.problems)
+            _report_unknown(variable, known, location, reader.problems)
             continue
         name, key = known[variable]
-        settings |= _read_text(reader, name, key, environ[variable], ("environment", place))
+        settings |= _read_text(reader, name, key, environ[variable], ("environment", location))
     return settings
 
 
@@ -235,11 +235,11 @@ def _from_flags(flags: Mapping[str, str], reader: Reader) -> dict[str, Setting]:
     known = dict(_keys())
     settings: dict[str, Setting] = {}
     for name, text in flags.items():
-        place = Location("command line", path=name)
+        location = Location("command line", path=name)
         if name not in known:
-            _report_unknown(name, known, place, reader.problems)
+            _report_unknown(name, known, location, reader.problems)
             continue
-        settings |= _read_text(reader, name, known[name], text, ("flag", place))
+        settings |= _read_text(reader, name, known[name], text, ("flag", location))
     return settings
 
 
@@ -261,14 +261,14 @@ def _read_text(
     reader: Reader, name: str, key: Key, text: str, origin: tuple[str, Location]
 ) -> dict[str, Setting]:
     """A value from text. Dollar signs are literal, because the shell has expanded variables."""
-    where, place = origin
-    node = Node("string", text.replace("$", "$$"), place)
+    where, location = origin
+    node = Node("string", text.replace("$", "$$"), location)
     if key.kind == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
-        node = Node("integer", int(text), place)
+        node = Node("integer", int(text), location)
     elif key.kind == "ratio" and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text, re.ASCII):
-        node = Node("float", float(text), place)
+        node = Node("float", float(text), location)
     elif key.kind == "strings":
         parts = [part.strip() for part in node.value.split(",")]
-        node = Node("array", [Node("string", part, place) for part in parts if part], place)
+        node = Node("array", [Node("string", part, location) for part in parts if part], location)
     value = reader.value(key, node)
-    return {} if value is None else {name: _setting(name, key, value, where, place)}
+    return {} if value is None else {name: _setting(name, key, value, where, location)}
