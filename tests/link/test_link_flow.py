@@ -11,8 +11,12 @@ from flow_records import SETTINGS, Drop, Keep, codes, edge, flow_record, numbers
 import torvyn
 from torvyn._link.component_library import instantiate
 from torvyn._link.flow_linker import link_flow
-from torvyn._manifest.records import NodeRecord
-from torvyn.errors import LinkError
+from torvyn._manifest.parse import parse
+from torvyn._manifest.records import EDGE, NodeRecord
+from torvyn._manifest.render import plain
+from torvyn.errors import LinkError, ManifestError
+
+HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 
 
 class Ways(torvyn.Router):
@@ -189,6 +193,32 @@ def test_wrong_values_of_an_edge_are_told(name: str, value: Any) -> None:
 
     assert caught.value.code == "link.bad-value"
     assert str(caught.value.location) == f"flow.main.edges[0].{name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("queue_depth", 0, "`queue_depth` is 0; it must be at least 1"),
+        ("queue_depth", 2**40, f"`queue_depth` is {2**40}; it must be at most {2**24}"),
+        ("queue_bytes", "1 MB", "`1 MB` is not a size"),
+        ("max_bytes", "1KiB", "`max_bytes` is 1KiB; it must be at least 1MiB"),
+        ("max_age", "soon", "`soon` is not a duration"),
+        ("backpressure", "wait", "`wait` is not a value of `backpressure`"),
+        ("low_watermark", 2, "`low_watermark` is 2; it must be at most 1"),
+    ],
+)
+def test_a_program_and_a_file_hear_the_same(name: str, value: Any, message: str) -> None:
+    attribute = EDGE.by_name[name].attribute
+    text = HEAD + f'[[flow.main.edges]]\nfrom = "a"\nto = "b"\n{name} = {plain(value)}\n'
+    with pytest.raises(ManifestError) as in_file:
+        parse(text)
+    flow = flow_record({"a": numbers(), "b": Drop()}, [])
+    flow.edges.append(replace(edge("a > b"), carrier="disk", **{attribute: value}))
+    with pytest.raises(LinkError) as in_program:
+        link_flow(flow, settings=SETTINGS)
+
+    assert in_file.value.message == in_program.value.message == message
+    assert in_file.value.hint == in_program.value.hint
 
 
 def test_a_config_of_a_live_component_reaches_its_plan() -> None:

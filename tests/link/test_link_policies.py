@@ -43,6 +43,16 @@ def test_a_wrong_policy_is_an_error(policy: Any) -> None:
     assert set(codes(nodes, ["a > b", "b > c"])) == {"link.bad-policy"}
 
 
+def test_a_wrong_value_of_a_policy_has_the_path_of_its_key() -> None:
+    policy = {"policy": "retry", "max": 0}
+    record = flow_record({"a": numbers(), "b": Drop()}, ["a > b"], on_error=policy)
+    with pytest.raises(LinkError) as caught:
+        link_flow(record, settings=SETTINGS)
+
+    assert caught.value.message == "`max` is 0; it must be at least 1"
+    assert str(caught.value.location) == "flow.main.on_error.max"
+
+
 def letter_plan(to: str, **flow: Any) -> Plan:
     policy = {"policy": "dead-letter", "to": to}
     nodes = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import is_typeddict
 
@@ -15,7 +15,10 @@ from torvyn._manifest import records
 from torvyn._manifest.json_schema import json_schema
 from torvyn._manifest.parse import parse
 from torvyn._manifest.records import PortRef
-from torvyn._manifest.schema import Record
+from torvyn._manifest.render import render
+from torvyn._manifest.schema import Record, Table, key_field
+from torvyn._manifest.setting_records import RuntimeRecord
+from torvyn._manifest.settings import resolve
 from torvyn.errors import ManifestError
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +95,45 @@ def test_a_record_has_a_field_for_every_key_of_its_table(table: records.Table) -
     keys = {key.attribute for key in table.keys}
 
     assert keys | set(table.tables) == own - {"name"} | (keys & {"name"})
+
+
+@dataclass(slots=True, kw_only=True)
+class LongerRecord(RuntimeRecord):
+    nap_time_s: float | None = key_field("duration", "How long a nap is.", default=60.0)
+
+
+@pytest.fixture
+def _a_new_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the author of a setting writes: one field of its record."""
+    table = Table.of(LongerRecord, "[runtime]", "Limits.")
+    monkeypatch.setitem(records.SETTINGS, "runtime", table)
+
+
+@pytest.mark.usefixtures("_a_new_setting")
+def test_a_new_setting_is_one_field_of_its_record() -> None:
+    manifest = parse(HEAD + '[flow.a]\n[runtime]\nnap_time = "2m"\n', environ={})
+
+    assert manifest.runtime == LongerRecord(nap_time_s=120.0)
+    assert 'nap_time = "2m"' in render(manifest)
+    assert resolve(manifest, environ={})["runtime.nap_time"] == 120
+    assert resolve(environ={"TORVYN_RUNTIME__NAP_TIME": "5s"})["runtime.nap_time"] == 5
+    schema = json_schema()["properties"]["runtime"]["properties"]["nap_time"]
+    assert (schema["description"], schema["default"]) == ("How long a nap is.", "1m")
+
+
+@pytest.mark.usefixtures("_a_new_setting")
+def test_mistakes_in_a_new_setting_get_hints() -> None:
+    with pytest.raises(ManifestError, match="`soon` is not a duration"):
+        parse(HEAD + '[flow.a]\n[runtime]\nnap_time = "soon"\n')
+    with pytest.raises(ManifestError) as caught:
+        parse(HEAD + '[flow.a]\n[runtime]\nnap_tim = "1s"\n')
+    assert caught.value.hint == "did you mean `nap_time`?"
+
+
+def test_records_share_a_key_and_say_what_differs() -> None:
+    of_flow, of_edge = records.FLOW.by_name["queue_depth"], records.EDGE.by_name["queue_depth"]
+
+    assert of_edge == replace(of_flow, default_doc="the flow's")
 
 
 def test_the_reference_has_a_row_for_every_key() -> None:

@@ -93,6 +93,24 @@ def test_all_wrong_settings_are_told_in_one_run(tmp_path: Path) -> None:
     assert "did you mean `runtime.call_timeout`?" in hints
 
 
+def test_a_removed_setting_is_unknown_and_its_hint_says_why_it_can_go(tmp_path: Path) -> None:
+    old = '[security]\ndefault_capability_policy = "deny-all"\n'
+    variable = {"TORVYN_SECURITY__DEFAULT_CAPABILITY_POLICY": "deny-all"}
+    hint = "remove it: everything is denied unless `[security.grants]` grants it"
+    with pytest.raises(ManifestError) as in_file:
+        parse(HEAD + old, environ={"TORVYN_NOTE": "n"})
+    with pytest.raises(ManifestError) as in_user_config:
+        resolve(environ=user_config(tmp_path, old) | variable)
+
+    assert (in_file.value.code, in_file.value.hint) == ("manifest.unknown-key", hint)
+    assert "unknown key `default_capability_policy` in `[security]`" in in_file.value.message
+    diagnostics = [d for d in in_user_config.value.diagnostics if "TORVYN_NOTE" not in d.message]
+    assert [(d.code, d.hint) for d in diagnostics] == [
+        ("manifest.unknown-key", hint),
+        ("manifest.setting-unknown", hint),
+    ]
+
+
 @pytest.mark.parametrize("size", ["1B", "64KiB", "1MiB", f"{MIN_SPOOL_BYTES - 1}B"])
 def test_a_spool_without_room_is_an_error_with_its_line(size: str) -> None:
     text, environ = f'[observability]\nmax_spool = "{size}"\n', {"TORVYN_NOTE": "n"}

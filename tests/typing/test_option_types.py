@@ -4,38 +4,49 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields
-from typing import get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
 
 import torvyn
 from torvyn._contract.options import (
-    Backpressure,
     EdgeOptions,
     FlowOptions,
-    LastResort,
     NodeOptions,
     PlaceOptions,
-    PolicyName,
     PolicyOptions,
-    Priority,
-    RunMode,
 )
 from torvyn._manifest import records
 from torvyn._manifest.records import EdgeRecord, NodeRecord
+from torvyn._manifest.schema import Table
 
 
 def names_of(record: type, *, without: set[str]) -> set[str]:
     return {field.name for field in fields(record)} - {"location", "locations"} - without
 
 
-def test_values_are_those_of_the_manifest() -> None:
-    then = records.ON_ERROR.key("then")
+def literals(hint: Any) -> tuple[str, ...]:
+    """The texts that a type allows; none if it allows all."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(text for part in get_args(hint) for text in literals(part))
 
-    assert get_args(Backpressure) == records.BACKPRESSURE
-    assert get_args(Priority) == records.PRIORITIES
-    assert get_args(RunMode) == records.RUN_MODES
-    assert get_args(PolicyName) == records.POLICIES
-    assert then is not None
-    assert get_args(LastResort) == then.choices
+
+@pytest.mark.parametrize(
+    ("options", "table"),
+    [
+        (FlowOptions, records.FLOW),
+        (NodeOptions, records.NODE),
+        (EdgeOptions, records.EDGE),
+        (PolicyOptions, records.ON_ERROR),
+    ],
+)
+def test_values_are_those_of_the_manifest(options: Any, table: Table) -> None:
+    hints = {name: literals(hint) for name, hint in get_type_hints(options).items()}
+    keys = [key for key in table.keys if key.choices and hints.get(key.attribute)]
+
+    assert keys
+    assert [hints[key.attribute] for key in keys] == [key.choices for key in keys]
 
 
 def test_keys_of_a_policy_are_those_of_the_manifest() -> None:

@@ -12,7 +12,6 @@ from torvyn._link.graph import reachable
 from torvyn._link.plan import EdgePlan, ErrorPolicy, NodePlan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import ON_ERROR, POLICIES, FlowRecord, NodeRecord
-from torvyn._manifest.schema import place_of, table_values
 from torvyn.errors import Location, quoted, suggestion
 
 FAIL_FAST: Final = ErrorPolicy()
@@ -35,8 +34,8 @@ def policy_of(flow: FlowRecord, node: NodeRecord, problems: Problems) -> ErrorPo
 def _location(flow: FlowRecord, node: NodeRecord) -> Location:
     path = f"flow.{flow.name}"
     if node.on_error is not None:
-        return place_of(node, "on_error", f"{path}.nodes.{node.name}.on_error")
-    return place_of(flow, "on_error", f"{path}.on_error")
+        return node.at("on_error", f"{path}.nodes.{node.name}.on_error")
+    return flow.at("on_error", f"{path}.on_error")
 
 
 def _parse_policy(
@@ -52,7 +51,7 @@ def _parse_policy(
     if not table:
         return FAIL_FAST
     before = len(problems)
-    values = table_values(ON_ERROR, table, _CODE, place, problems)
+    values = ON_ERROR.values(table, _CODE, place, problems)
     if len(problems) == before:
         _check_combination(table, place, problems, keeps_state)
     if len(problems) > before:

@@ -31,7 +31,7 @@ from torvyn._link.plan import EdgePlan, NodePlan, Plan
 from torvyn._link.plan_checks import check_carrier, check_one_carrier, check_plan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, EdgeRecord, FlowRecord
-from torvyn._manifest.schema import Record, Table, near, place_of, value_of
+from torvyn._manifest.schema import Record, Table, near
 from torvyn._manifest.settings import Settings, process_settings
 from torvyn.errors import LinkError, Location, quoted, suggestion
 
@@ -90,7 +90,7 @@ def link_leniently(
     """The Plan, or None if the flow has problems. `problems` are those of this flow alone.
     `is_whole` is False if the parser could not read a part of the flow."""
     path, defaults = f"flow.{flow.name}", defaults_of(settings)
-    options = {name: value_of(FLOW, name, flow, path, problems) for name in _OPTIONS}
+    options = {name: FLOW.value(flow, name, path, problems) for name in _OPTIONS}
     node_linker = NodeLinker(flow.name, library, defaults, problems)
     linked = _link_nodes(flow, node_linker)
     parts = _link_parts(flow, linked, node_linker)
@@ -177,7 +177,7 @@ class _EdgeLinker:
         check_carrier(edge, path, options, self._problems)
         if not is_known:
             return None
-        place = place_of(edge, "from", path)
+        place = edge.at("from", path)
         ends = (edge.source.node, port, edge.target.node)
         if (*ends, target_input) in self._seen:
             message = f"two edges lead from `{edge.source.node}:{port}` to `{edge.target.node}`"
@@ -191,7 +191,7 @@ class _EdgeLinker:
     ) -> dict[str, Any]:
         """Those of the options that the record sets; None for those that are wrong."""
         return {
-            name: value_of(table, name, record, path, self._problems)
+            name: table.value(record, name, path, self._problems)
             for name in names
             if getattr(record, table.by_name[name].attribute) is not None
         }
@@ -200,7 +200,7 @@ class _EdgeLinker:
         """Whether the node exists. The parser has reported an end that it could not read."""
         if name in self._nodes or not name:
             return bool(name)
-        place = place_of(edge, key, f"{path}.{key}")
+        place = edge.at(key, f"{path}.{key}")
         listing = f"its nodes are {quoted(self._nodes)}" if self._nodes else "it has no nodes"
         hint = suggestion(name, self._nodes, listing)
         message = f"flow `{self._flow.name}` has no node `{name}`"
@@ -217,7 +217,7 @@ class _EdgeLinker:
         if ports and port not in ports:
             listing = f"its ports are {quoted(ports)}" if ports[1:] else f"its port is `{ports[0]}`"
             message = f"{node.role} `{node.name}` has no output port `{port}`"
-            place = place_of(edge, "from", f"{path}.from")
+            place = edge.at("from", f"{path}.from")
             self._problems.add("link.port-unknown", message, place, near(port, ports, listing))
         return port
 
@@ -231,7 +231,7 @@ class _EdgeLinker:
             if inputs == (INPUT,):
                 listing = f"its input port is `{INPUT}`"
             message = f"`{target.node}` has no input port `{name}`"
-            place = place_of(edge, "to", f"{path}.to")
+            place = edge.at("to", f"{path}.to")
             self._problems.add("link.input-port-unknown", message, place, listing)
         return name
 

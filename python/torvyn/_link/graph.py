@@ -19,7 +19,7 @@ from torvyn._link.component_traits import ERROR, INPUT
 from torvyn._link.plan import EdgePlan, NodePlan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NODE, FlowRecord, NodeRecord
-from torvyn._manifest.schema import near, place_of, value_of
+from torvyn._manifest.schema import near
 from torvyn.errors import Location, quoted
 
 PORT_LIMIT: Final = 16
@@ -231,7 +231,7 @@ def _check_router_ports(
         if node is None or (node.role != "router" and record.ignored_ports is None):
             continue
         own = f"flow.{flow.name}.nodes.{name}"
-        ignored: Sequence[str] = value_of(NODE, "ignored_ports", record, own, problems) or ()
+        ignored: Sequence[str] = NODE.value(record, "ignored_ports", own, problems) or ()
         ports = [port for port in node.ports if port != ERROR]
         _check_ignored(record, own, ports, ignored, problems)
         used = {edge.port for edge in edges if edge.source == name and edge.port != ERROR}
@@ -252,7 +252,7 @@ def _check_ignored(
     for port in ignored:
         if port not in ports:
             message = f"`{record.name}` has no output port `{port}` to ignore"
-            place = place_of(record, "ignored_ports", f"{path}.ignored_ports")
+            place = record.at("ignored_ports", f"{path}.ignored_ports")
             listing = f"its ports are {quoted(ports)}" if ports else "it has no output ports"
             problems.add("link.port-unknown", message, place, near(port, ports, listing))
 

@@ -44,7 +44,6 @@ from torvyn._link.grants import resolve_grants
 from torvyn._link.plan import ComponentRef, ErrorPolicy, NodePlan, PlacePlan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NODE, PLACE, RUN_MODES, NodeRecord
-from torvyn._manifest.schema import place_of, table_values, value_of
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.keys import KEY_BYTES
 from torvyn.components.spec import Spec
@@ -78,7 +77,7 @@ class NodeLinker:
     ) -> LinkedNode | None:
         """The node, or None when its component was not loaded or cannot be inspected."""
         path = f"flow.{self.flow}.nodes.{record.name}"
-        place = place_of(record, "component", f"{path}.component")
+        place = record.at("component", f"{path}.component")
         loaded = self._find(record, place, has_input)
         if loaded is None:
             return None
@@ -120,6 +119,10 @@ class _Node:
     ref: ComponentRef
     linker: NodeLinker
 
+    @property
+    def problems(self) -> Problems:
+        return self.linker.problems
+
     def link(self, policy: ErrorPolicy) -> LinkedNode:
         component, record, role = self.component, self.record, self.role
         keeps_state = role == Role.AGGREGATOR or has_attribute(component, "snapshot")
@@ -153,13 +156,13 @@ class _Node:
         return LinkedNode(plan, keeps_state)
 
     def _value(self, key: str) -> Any:
-        return value_of(NODE, key, self.record, self.path, self.linker.problems)
+        return NODE.value(self.record, key, self.path, self.problems)
 
     def _location(self, key: str) -> Location:
-        return place_of(self.record, key, f"{self.path}.{key}")
+        return self.record.at(key, f"{self.path}.{key}")
 
     def _complain(self, code: str, message: str, key: str, hint: str | None = None) -> None:
-        self.linker.problems.add(code, message, self._location(key), hint)
+        self.problems.add(code, message, self._location(key), hint)
 
     def _check_interface(self) -> None:
         interface = self.record.interface
@@ -222,9 +225,7 @@ class _Node:
         if error.code == "contract.bad-attribute":
             raise error
         place = self._location("config")
-        self.linker.problems.extend(
-            replace(problem, location=place) for problem in error.diagnostics
-        )
+        self.problems.extend(replace(problem, location=place) for problem in error.diagnostics)
 
     def _run(self) -> str:
         component, record = self.component, self.record
@@ -234,12 +235,12 @@ class _Node:
             message = f"`{class_name(component)}` has the role {self.role} but no "
             message += f"`{METHODS[self.role]}`"
             hint = _method_hint(component, METHODS[self.role])
-            self.linker.problems.add("link.method-missing", message, place, hint)
+            self.problems.add("link.method-missing", message, place, hint)
             return "inline"
         for complaint in wrong_signatures(component, self.role):
             place = record.location or Location(path=self.path)
             message = f"node `{record.name}`: {complaint[0]}"
-            self.linker.problems.add("contract.wrong-signature", message, place, complaint[1])
+            self.problems.add("contract.wrong-signature", message, place, complaint[1])
         own = record.run or read_text_attribute(component, "run")
         run = own or ("async" if is_async else "inline")
         wrong = _wrong_run(run, component, self.role)
@@ -256,7 +257,7 @@ class _Node:
             message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
             hint = '`isolation = "wasm"` bounds all of its memory'
             place = self._location("max_memory")
-            self.linker.problems.warn("link.memory-uncounted", message, place, hint)
+            self.problems.warn("link.memory-uncounted", message, place, hint)
         return {
             NODE.by_name[name].attribute: self._value(name) or default
             for name, default in limits.items()
@@ -300,18 +301,16 @@ class _Node:
             needed = render_size(max_keys * RESERVED_BYTES)
             hint = f'set `max_memory = "{needed}"` on the node, or a smaller `max_keys`'
             place = self._location("max_keys")
-            self.linker.problems.warn("link.keys-exceed-memory", message, place, hint)
+            self.problems.warn("link.keys-exceed-memory", message, place, hint)
         return limit_bytes
 
     def _cluster_place(self) -> PlacePlan | None:
         """What the node's group needs; None if the node does not say, or is wrong about it."""
         if self.record.place is None:
             return None
-        before, location = len(self.linker.problems), self._location("place")
-        values = table_values(
-            PLACE, self.record.place, "link.bad-place", location, self.linker.problems
-        )
-        if len(self.linker.problems) > before:
+        before, location = len(self.problems), self._location("place")
+        values = PLACE.values(self.record.place, "link.bad-place", location, self.problems)
+        if len(self.problems) > before:
             return None
         return PlacePlan(**{**values, "resources": values["resources"] or {}})
 
@@ -330,7 +329,7 @@ class _Node:
             message = f"node `{record.name}` has a `seed` but is not deterministic"
             self._complain("link.bad-value", message, "seed", "set `deterministic = true`")
         place = self._location("component")
-        grants = resolve_grants(self.ref.name, self.linker.library, place, self.linker.problems)
+        grants = resolve_grants(self.ref.name, self.linker.library, place, self.problems)
         seed = values["seed"] or 0 if values["deterministic"] else None
         return {"fuel": values["fuel"], "seed": seed, "grants": grants}
 

@@ -16,7 +16,6 @@ from torvyn._io import native_parts
 from torvyn._link.plan import EdgePlan, NodePlan, Plan, Segment, segments_of
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, EdgeRecord, Manifest
-from torvyn._manifest.schema import place_of
 from torvyn.errors import Diagnostic, Location, quoted
 
 
@@ -250,10 +249,10 @@ def check_carrier(
         if carrier not in carriers:
             message = f"`{name}` has no effect: {_WAIT[carrier]}"
             hint = f'add `carrier = "{carriers[0]}"`, or remove `{name}`'
-            problems.add("link.bad-value", message, place_of(edge, name, f"{path}.{name}"), hint)
+            problems.add("link.bad-value", message, edge.at(name, f"{path}.{name}"), hint)
     if carrier == "nats" and options.get("backpressure", "block") != "block":
         message = 'an edge with `carrier = "nats"` drops nothing: when it is full, the flow waits'
-        place = place_of(edge, "backpressure", f"{path}.backpressure")
+        place = edge.at("backpressure", f"{path}.backpressure")
         problems.add("link.bad-value", message, place, "remove `backpressure` from this edge")
 
 

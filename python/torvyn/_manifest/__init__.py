@@ -2,10 +2,10 @@
 
 parse            text to Manifest, with all problems at once
 toml_tree        TOML to a tree with positions
-reader           one value of the file to a Python value, with its `${VAR}`
-schema           keys and tables, and the check of a value
-records          the tables: project, component, flow, node, edge, pack
-setting_records  the tables whose keys are settings
+reader           tables of the tree to records, with the `${VAR}` of their values
+schema           keys, tables and records, and the check of a value
+records          project, component, flow, node, edge, pack; a field carries its key
+setting_records  the records of settings: a new setting is a field here
 problems         collects problems
 settings         flags > environment > file > user file > default
 render           Manifest to text

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from torvyn._contract.units import DURATION_PATTERN, SIZE_PATTERN, render_duration, render_size
 from torvyn._manifest import records, setting_records
-from torvyn._manifest.reader import NAME_PATTERN, VERSION_PATTERN
-from torvyn._manifest.schema import Key, Table
+from torvyn._manifest.schema import NAME_PATTERN, VERSION_PATTERN, Key, Table
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
 """A string with a variable may have any value once it is expanded."""
@@ -76,26 +75,35 @@ def _default(key: Key) -> Any:
     return renderers.get(key.kind, lambda value: value)(key.default)
 
 
+_SHAPES: Final[dict[str, dict[str, Any]]] = {
+    "boolean": {"type": "boolean"},
+    "strings": {"type": "array", "items": {"type": "string"}},
+    "config": {"type": ["string", "object", "array", "number", "boolean"]},
+    "amounts": {
+        "type": "object",
+        "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+        "propertyNames": {"minLength": 1},
+    },
+}
+_PATTERNS: Final = {
+    "size": SIZE_PATTERN,
+    "duration": DURATION_PATTERN,
+    "name": NAME_PATTERN,
+    "version": VERSION_PATTERN,
+}
+
+
 def _kind(key: Key) -> dict[str, Any]:
     if key.choices:
         spellings = [*key.choices, *(alias for alias, _ in key.aliases)]
         return {"anyOf": [{"enum": spellings}, _VARIABLE]}
-    if key.kind == "integer":
-        return {"type": "integer", "minimum": key.minimum, "maximum": key.maximum}
-    if key.kind == "boolean":
-        return {"type": "boolean"}
-    if key.kind == "ratio":
-        return {"type": "number", "minimum": key.minimum, "maximum": key.maximum}
-    if key.kind == "strings":
-        return {"type": "array", "items": {"type": "string"}}
-    if key.kind == "config":
-        return {"type": ["string", "object", "array", "number", "boolean"]}
-    if key.kind == "amounts":
-        return {
-            "type": "object",
-            "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
-            "propertyNames": {"minLength": 1},
-        }
+    if key.kind in _SHAPES:
+        return _SHAPES[key.kind]
+    if key.kind in ("integer", "ratio"):
+        number = "integer" if key.kind == "integer" else "number"
+        return {"type": number, "minimum": key.minimum, "maximum": key.maximum}
+    if key.kind in _PATTERNS:
+        return {"anyOf": [{"type": "string", "pattern": _PATTERNS[key.kind]}, _VARIABLE]}
     if key.kind == "place":
         return _table(records.PLACE)
     if key.kind == "end":
@@ -103,12 +111,4 @@ def _kind(key: Key) -> dict[str, Any]:
     if key.kind == "error":
         choices = {"enum": list(records.POLICIES)}
         return {"anyOf": [choices, _VARIABLE, _table(records.ON_ERROR)]}
-    patterns = {
-        "size": SIZE_PATTERN,
-        "duration": DURATION_PATTERN,
-        "name": NAME_PATTERN,
-        "version": VERSION_PATTERN,
-    }
-    if key.kind in patterns:
-        return {"anyOf": [{"type": "string", "pattern": patterns[key.kind]}, _VARIABLE]}
     return {"type": "string"}

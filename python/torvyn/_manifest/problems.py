@@ -42,9 +42,7 @@ class Problems:
 
     def warnings(self) -> tuple[Diagnostic, ...]:
         """The warnings by location, redacted."""
-        return tuple(
-            self._redacted(diagnostic) for diagnostic in sorted(self._warnings, key=_place)
-        )
+        return self._sorted(self._warnings)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         self._errors.update(dict.fromkeys(diagnostics))
@@ -82,13 +80,13 @@ class Problems:
         return self._sorted(self._errors)
 
     def _sorted(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        return tuple(self._redacted(item) for item in sorted(diagnostics, key=_place))
+        return tuple(self._redacted(item) for item in sorted(diagnostics, key=_position))
 
     def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
         hint = diagnostic.hint and redact(diagnostic.hint, self.secrets)
         return replace(diagnostic, message=redact(diagnostic.message, self.secrets), hint=hint)
 
 
-def _place(diagnostic: Diagnostic) -> tuple[str, int, int]:
-    place = diagnostic.location or Location()
-    return (place.file or "", place.line or 0, place.column or 0)
+def _position(diagnostic: Diagnostic) -> tuple[str, int, int]:
+    location = diagnostic.location or Location()
+    return (location.file or "", location.line or 0, location.column or 0)

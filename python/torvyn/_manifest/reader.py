@@ -1,252 +1,288 @@
-"""A TOML value -> a Python value, as its `Key` requires; None and a problem if it is wrong.
+"""Reader: tables of a TOML tree -> records, as their tables require; collects problems.
 
-Tables and required keys are checked in `parse.py`. In strings `${VAR}` is a variable of the
-environment and `$$` a dollar sign; a dollar before any other character is itself. Values from the
-environment are recorded, because they must never be printed.
+It adds the type and the location of a value in the file to what `Key.check` says about it. In
+strings `${VAR}` is a variable of the environment and `$$` a dollar sign; a dollar before any other
+character is itself. Values from the environment are recorded, because they must never be printed.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
 
-from torvyn._contract.units import parse_duration_s, parse_size_bytes, render_duration, render_size
+from torvyn._manifest import records
 from torvyn._manifest.problems import Problems
-from torvyn._manifest.schema import Key
-from torvyn._manifest.toml_tree import Node
-from torvyn.errors import Location, quoted, suggestion
+from torvyn._manifest.records import PortRef
+from torvyn._manifest.schema import BadValue, Key, Record, Table
+from torvyn._manifest.toml_tree import Entry, Node, join
+from torvyn.errors import Location, nearest, quoted, suggestion
 
-_JSON_KINDS = ("string", "table", "array", "integer", "float", "boolean")
+R = TypeVar("R", bound=Record)
+
+_JSON_KINDS: Final = ("string", "table", "array", "integer", "float", "boolean")
 """The kinds of TOML values that a config may be."""
+_UNITS: Final = {"size": "B", "duration": "s"}
+_ARTICLES: Final = {"integer": "an integer", "array": "an array"}
+_EXPECTED: Final = {
+    "boolean": "true or false",
+    "integer": "an integer",
+    "strings": "an array of strings",
+    "amounts": "a table of numbers",
+}
+_MARK: Final = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<name>[^}]*)(?P<close>\}?))")
+_VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
-_NAME = re.compile(r"\w[\w-]*")
-NAME_PATTERN = r"^\w[\w-]*$"
-VERSION_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$"
-_VERSION = re.compile(VERSION_PATTERN, re.ASCII)
-_ARTICLES = {"integer": "an integer", "array": "an array"}
 
+class Reader:
+    """Reads the tables of one file. What is wrong becomes a problem and is left out."""
 
-class Values:
-    """Reads values and collects problems."""
-
-    def __init__(self, problems: Problems, variables: Variables) -> None:
+    def __init__(self, problems: Problems, environ: Mapping[str, str]) -> None:
         self.problems = problems
-        self.variables = variables
+        self.variables: set[str] = set()
+        """The names of the environment variables that the file uses."""
+        self._environ = environ
 
-    def read(self, key: Key, node: Node) -> Any:
-        return getattr(self, f"_{key.kind}")(key, node)
+    # Tables
+
+    def record(self, table: Table, node: Node, kind: type[R], **extra: Any) -> R:
+        """The table as its record."""
+        if not self.is_table(node, node.location.path or table.header):
+            return kind(location=node.location, **extra)
+        locations = {entry.key: entry.node.location for entry in node.entries()}
+        values = self._values(table, node)
+        return kind(location=node.location, locations=locations, **values, **extra)
+
+    def _values(self, table: Table, node: Node) -> dict[str, Any]:
+        """The values of the table by attribute."""
+        self._check_keys(table, node)
+        values: dict[str, Any] = {}
+        for entry in node.entries():
+            key = table.key(entry.key)
+            value = None if key is None else self.value(key, entry.node)
+            if key is not None and value is not None:
+                values[key.attribute] = value
+        return values
+
+    def is_table(self, node: Node, what: str) -> bool:
+        if node.kind != "table":
+            self.wrong_type(node, what, "a table")
+        return node.kind == "table"
+
+    def _check_keys(self, table: Table, node: Node) -> None:
+        known = tuple(table.names())
+        self.check_known(node, known, f"in `{_header(table, node)}`")
+        misspelt = {nearest(name, known) for name in node.value if name not in known}
+        for key in table.keys:
+            # A misspelt key is one mistake, and its hint names the right one.
+            if key.required and key.name not in node.value and key.name not in misspelt:
+                path = join(node.location.path or "", key.name)
+                location = Location(
+                    node.location.file, node.location.line, node.location.column, path
+                )
+                message = f"`{key.name}` is missing in `{_header(table, node)}`"
+                hint = f"add it: {key.meaning}"
+                self.problems.add("manifest.missing-key", message, location, hint)
+
+    def check_known(self, node: Node, known: tuple[str, ...], where: str) -> None:
+        """Adds a problem for every key of the table that is not known."""
+        for entry in node.entries():
+            if entry.key not in known:
+                removed = records.REMOVED.get(entry.location.path or "")
+                hint = removed or suggestion(entry.key, known, f"the keys are {quoted(known)}")
+                message = f"unknown key `{entry.key}` {where}"
+                self.problems.add("manifest.unknown-key", message, entry.location, hint)
+
+    def named_tables(self, entry: Entry, what: str) -> list[Entry]:
+        """The tables in a table whose keys are names: valid in `node:port` and `node.key`."""
+        if not self.is_table(entry.node, entry.location.path or what):
+            return []
+        return [item for item in entry.node.entries() if self._is_name(item)]
+
+    def _is_name(self, entry: Entry) -> bool:
+        return self._checked(_NAME, entry.key, entry.location) is not None
+
+    def tables(self, entry: Entry, what: str, header: str) -> list[Node]:
+        """The nodes of an array of tables."""
+        if entry.node.kind != "array":
+            hint = f"write `[[{header}]]` with two brackets"
+            self.wrong_type(entry.node, what, "an array of tables", hint)
+            return []
+        nodes: list[Node] = entry.node.value
+        return nodes
+
+    # Values
+
+    def value(self, key: Key, node: Node) -> Any:
+        """The value of a key, or None."""
+        if key.kind == "end":
+            return self._end(key, node)
+        if key.kind == "error":
+            return self._error(key, node)
+        if key.kind == "place":
+            is_table = self.is_table(node, node.location.path or key.name)
+            return self._values(records.PLACE, node) if is_table else None
+        if key.kind == "config":
+            return self._config(key, node)
+        if key.kind == "amounts":
+            return self._amounts(key, node)
+        value = self._plain_value(key, node)
+        return None if value is None else self._checked(key, value, node.location)
+
+    def _checked(self, key: Key, value: Any, location: Location) -> Any:
+        try:
+            return key.check(value)
+        except BadValue as error:
+            self.problems.add(f"manifest.{error.code}", str(error), location, error.hint)
+            return None
+
+    def _plain_value(self, key: Key, node: Node) -> Any:
+        """The Python value of a node that has the type of the key, or None."""
+        if key.kind == "ratio" and node.kind in ("integer", "float"):
+            return float(node.value)
+        if key.kind in ("boolean", "integer") and node.kind == key.kind:
+            return node.value
+        if key.kind == "strings" and node.kind == "array":
+            return self._texts(key.name, node.value)
+        if key.kind in _UNITS and node.kind == "integer":
+            hint = f'write `{key.name} = "{node.value}{_UNITS[key.kind]}"`'
+            self.wrong_type(node, key.name, f"a {key.kind}", hint)
+        elif key.kind in ("string", "name", "version", *_UNITS):
+            return self.text(node, key.name)
+        elif key.kind == "ratio":
+            self.wrong_type(node, key.name, f"a number from 0 to {key.maximum:g}")
+        else:
+            advice = f"write `{key.name} = true`, without quotes"
+            hints = {"boolean": advice}
+            self.wrong_type(node, key.name, _EXPECTED[key.kind], hints.get(key.kind))
+        return None
 
     def text(self, node: Node, what: str) -> str | None:
         """A string with its variables expanded."""
         if node.kind != "string":
             self.wrong_type(node, what, "a string")
             return None
-        return self.variables.expand(node.value, node.location)
+        return self._expanded(node.value, node.location)
+
+    def _texts(self, what: str, nodes: Iterable[Node]) -> tuple[str, ...]:
+        texts = (self.text(item, what) for item in nodes)
+        return tuple(text for text in texts if text is not None)
 
     def wrong_type(self, node: Node, what: str, expected: str, hint: str | None = None) -> None:
         got = _ARTICLES.get(node.kind, f"a {node.kind}")
         message = f"`{what}` is {got}, not {expected}"
         self.problems.add("manifest.wrong-type", message, node.location, hint)
 
-    def bad(self, node: Node, message: str, hint: str | None, code: str = "bad-value") -> None:
-        self.problems.add(f"manifest.{code}", message, node.location, hint)
-
-    def name(self, name: str, node_or_key: Any) -> bool:
-        """Whether the name is valid in `node:port` and `node.key`."""
-        if _NAME.fullmatch(name):
-            return True
-        hint = "use letters, digits, `_` and `-`"
-        self.problems.add(
-            "manifest.bad-name", f"`{name}` is not a valid name", node_or_key.location, hint
-        )
-        return False
-
-    def _string(self, key: Key, node: Node) -> str | None:
-        text = self.text(node, key.name)
-        if text == "" and key.required:
-            self.bad(node, f"`{key.name}` is empty", f"write {key.meaning}")
-            return None
-        if text is None or not key.choices:
-            return text
-        text = dict(key.aliases).get(text, text)
-        if text in key.choices:
-            return text
-        if text in key.unsupported:
-            hint = f"this build supports {quoted(key.choices)}"
-            message = f'`{key.name} = "{text}"` is not supported by this build'
-            self.bad(node, message, hint, "unsupported")
-            return None
-        meant = suggestion(text, key.choices, f"it must be {quoted(key.choices, 'or')}")
-        self.bad(node, f"`{text}` is not a value of `{key.name}`", meant)
-        return None
-
-    def _name(self, key: Key, node: Node) -> str | None:
-        text = self.text(node, key.name)
-        return text if text is not None and self.name(text, node) else None
-
-    def _version(self, key: Key, node: Node) -> str | None:
-        text = self.text(node, key.name)
-        if text is None:
-            return None
-        if not _VERSION.fullmatch(text):
-            self.bad(node, f"`{text}` is not a version", 'write it as "1.2.3"')
-        elif key.choices and text not in key.choices:
-            message = f"contract version `{text}` is not supported by this build"
-            self.bad(node, message, f"this build supports {quoted(key.choices)}", "unsupported")
-        else:
-            return text
-        return None
-
-    def _integer(self, key: Key, node: Node) -> int | None:
-        if node.kind != "integer":
-            self.wrong_type(node, key.name, "an integer")
-            return None
-        return int(node.value) if self._in_range(key, node, node.value, str) else None
-
-    def _boolean(self, key: Key, node: Node) -> bool | None:
-        if node.kind == "boolean":
-            return bool(node.value)
-        hint = f"write `{key.name} = true`, without quotes"
-        self.wrong_type(node, key.name, "true or false", hint)
-        return None
-
-    def _ratio(self, key: Key, node: Node) -> float | None:
-        if node.kind not in ("integer", "float"):
-            self.wrong_type(node, key.name, f"a number from 0 to {key.maximum:g}")
-            return None
-        return float(node.value) if self._in_range(key, node, node.value, "{:g}".format) else None
-
-    def _size(self, key: Key, node: Node) -> Any:
-        return self._quantity(key, node, ("size", parse_size_bytes, render_size, "B"))
-
-    def _duration(self, key: Key, node: Node) -> Any:
-        return self._quantity(key, node, ("duration", parse_duration_s, render_duration, "s"))
-
-    def _quantity(self, key: Key, node: Node, quantity: tuple[str, Any, Any, str]) -> Any:
-        what, parse, render, unit = quantity
-        if node.kind == "integer":
-            hint = f'write `{key.name} = "{node.value}{unit}"`'
-            self.wrong_type(node, key.name, f"a {what}", hint)
-            return None
-        text = self.text(node, key.name)
-        if text is None:
-            return None
-        try:
-            value = parse(text)
-        except ValueError as error:
-            self.bad(node, f"`{text}` is not a {what}", str(error), f"bad-{what}")
-            return None
-        return value if self._in_range(key, node, value, render) else None
-
-    def _in_range(self, key: Key, node: Node, value: float, render: Any) -> bool:
-        if not math.isfinite(value) or value < key.minimum:
-            least = "more than 0" if 0 < key.minimum < 1 else f"at least {render(key.minimum)}"
-            self.bad(node, f"`{key.name}` is {render(value)}; it must be {least}", None)
-            return False
-        if value > key.maximum:
-            limit = f"it must be at most {render(key.maximum)}"
-            self.bad(node, f"`{key.name}` is {render(value)}; {limit}", None)
-            return False
-        return True
-
-    def _strings(self, key: Key, node: Node) -> tuple[str, ...] | None:
-        if node.kind != "array":
-            self.wrong_type(node, key.name, "an array of strings")
-            return None
-        texts = [self.text(item, key.name) for item in node.value]
-        return tuple(text for text in texts if text is not None)
-
     def _amounts(self, key: Key, node: Node) -> dict[str, float] | None:
         """Numbers by name."""
         if node.kind != "table":
-            self.wrong_type(node, key.name, "a table of numbers", "write `{ name = 1 }`")
+            hint = "write `{ name = 1 }`"
+            self.wrong_type(node, key.name, _EXPECTED[key.kind], hint)
             return None
         amounts: dict[str, float] = {}
         for entry in node.entries():
+            amount, value = key.amount(entry.key), entry.node.value
             if entry.node.kind not in ("integer", "float"):
-                self.wrong_type(entry.node, f"{key.name}.{entry.key}", "a number")
-            elif not 0 < entry.node.value < math.inf:
-                message = f"`{key.name}.{entry.key}` is {entry.node.value}; it must be more than 0"
-                self.bad(entry.node, message, None)
-            else:
-                amounts[entry.key] = float(entry.node.value)
+                self.wrong_type(entry.node, amount.name, "a number")
+            elif self._checked(amount, value, entry.node.location) is not None:
+                amounts[entry.key] = float(value)
         return amounts
 
     def _config(self, key: Key, node: Node) -> Any:
         if node.kind in _JSON_KINDS:
-            return self._plain(node)
+            return self._json(node)
         # Link knows the component, and says what it takes.
         self.wrong_type(node, key.name, "a string or a table", "write a date as a string")
         return None
 
-    def _plain(self, node: Node) -> Any:
+    def _json(self, node: Node) -> Any:
         """The value as JSON data."""
         if node.kind == "string":
             return self.text(node, "config")
         if node.kind == "table":
-            return {entry.key: self._plain(entry.node) for entry in node.entries()}
+            return {entry.key: self._json(entry.node) for entry in node.entries()}
         if node.kind == "array":
-            return [self._plain(item) for item in node.value]
+            return [self._json(item) for item in node.value]
         if node.kind == "float" and not math.isfinite(node.value):
-            self.bad(node, f"`{node.value}` cannot be written as JSON", "write a finite number")
+            message = f"`{node.value}` cannot be written as JSON"
+            hint = "write a finite number"
+            self.problems.add("manifest.bad-value", message, node.location, hint)
             return None
         return node.value
 
+    def _end(self, key: Key, node: Node) -> PortRef | None:
+        if node.kind == "table":
+            return PortRef(**self._values(records.END, node))
+        if node.kind != "string":
+            hint = f'write `{key.name} = "node:port"`'
+            self.wrong_type(node, key.name, "`{ node, port }` or a string", hint)
+            return None
+        text = self.text(node, key.name)
+        if text is None:
+            return None
+        end = PortRef.parse(text)
+        if not end.node or (":" in text and not end.port):
+            message = f"`{text}` is not a node or a node's port"
+            hint = 'write `"node"` or `"node:port"`'
+            self.problems.add("manifest.bad-value", message, node.location, hint)
+            return None
+        return end
 
-_MARK = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<name>[^}]*)(?P<close>\}?))")
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+    def _error(self, key: Key, node: Node) -> dict[str, Any] | None:
+        if node.kind == "table":
+            return self._values(records.ON_ERROR, node)
+        if node.kind != "string":
+            self.wrong_type(node, key.name, "a policy or a table")
+            return None
+        policy = self.value(records.ON_ERROR.by_name["policy"], node)
+        return policy and {"policy": policy}
 
+    # Variables
 
-class Variables:
-    """The environment variables that one file uses."""
-
-    def __init__(self, environ: Mapping[str, str], problems: Problems) -> None:
-        self._environ = environ
-        self._problems = problems
-        self.used: set[str] = set()
-
-    def expand(self, text: str, location: Location) -> str | None:
+    def _expanded(self, text: str, location: Location) -> str | None:
         """The text with its variables expanded, or None and a problem."""
         if "$" not in text:
             return text
-        is_complete = True
+        values = [self._variable(match, location) for match in _MARK.finditer(text)]
+        if None in values:
+            return None
+        left = iter(values)
+        return _MARK.sub(lambda _: next(left) or "", text)
 
-        def fill(match: re.Match[str]) -> str:
-            nonlocal is_complete
-            value = self._value(match, location)
-            is_complete = is_complete and value is not None
-            return value or ""
-
-        expanded = _MARK.sub(fill, text)
-        return expanded if is_complete else None
-
-    def _value(self, match: re.Match[str], location: Location) -> str | None:
+    def _variable(self, match: re.Match[str], location: Location) -> str | None:
         if match["dollar"]:
             return "$"
         name = match["name"]
         if not match["close"] or not _VARIABLE_NAME.fullmatch(name):
-            self._problems.add(
-                "manifest.bad-substitution",
-                f"`{match[0]}` is not a variable",
-                location,
-                "write `${NAME}`, or `$$` for a dollar sign",
-            )
+            message = f"`{match[0]}` is not a variable"
+            hint = "write `${NAME}`, or `$$` for a dollar sign"
+            self.problems.add("manifest.bad-substitution", message, location, hint)
             return None
-        self.used.add(name)
+        self.variables.add(name)
         value = self._environ.get(name)
         if value is None:
-            hint = suggestion(name, self._environ, f"set it: export {name}=...")
             message = f"the environment variable `{name}` is not set"
-            self._problems.add("manifest.variable-undefined", message, location, hint)
+            meant = suggestion(name, self._environ, f"set it: export {name}=...")
+            self.problems.add("manifest.variable-undefined", message, location, meant)
         elif not _is_text(value):
             message = f"the environment variable `{name}` is not UTF-8"
-            self._problems.add("manifest.bad-substitution", message, location)
+            self.problems.add("manifest.bad-substitution", message, location)
             return None
         elif value:
-            self._problems.secrets.add(value)
+            self.problems.secrets.add(value)
         return value
+
+
+_NAME: Final = Key("name", "name", "The name of a flow, a node or a component.")
+
+
+def _header(table: Table, node: Node) -> str:
+    """The header as it is in the file: `[flow.main]`, not `[flow.NAME]`."""
+    path = node.location.path
+    if path is None or not table.header.startswith("["):
+        return table.header
+    return f"[[{path.rpartition('[')[0]}]]" if path.endswith("]") else f"[{path}]"
 
 
 def _is_text(value: str) -> bool:
@@ -258,5 +294,5 @@ def _is_text(value: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """The text, escaped so that `expand` returns it unchanged."""
+    """The text, escaped so that a Reader returns it unchanged."""
     return text.replace("$", "$$")

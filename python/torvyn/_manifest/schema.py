@@ -1,21 +1,42 @@
-"""Key, Table and Record: what the schema of the manifest consists of, and the check of a value.
+"""Key, Table and Record: the schema of a manifest, written at the fields of its records.
 
-The parser has checked the values of a file already; values from a program are checked here first.
+A field of a record carries its key: `queue_depth: int | None = key_field("integer", ...)`. The
+table follows from the record, and everything else from the table: parser, hints, renderer, JSON
+Schema, the reference page, settings. Values of a file and of a program pass the same `Key.check`.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, Final, overload
 
-from torvyn._contract.units import parse_duration_s, parse_size_bytes
+from torvyn._contract.units import parse_duration_s, parse_size_bytes, render_duration, render_size
 from torvyn._manifest.problems import Problems
 from torvyn.errors import Location, nearest, quoted, suggestion
 
 KiB, MiB = 1024, 1024 * 1024
-_MANY = 2**31 - 1
+NAME_PATTERN: Final = r"^\w[\w-]*$"
+VERSION_PATTERN: Final = r"^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$"
+_SUFFIXES: Final = {"size": "_bytes", "duration": "_s"}
+_NAME = re.compile(r"\w[\w-]*")
+_VERSION = re.compile(VERSION_PATTERN, re.ASCII)
+
+
+class BadValue(ValueError):
+    """A value that its key does not allow. It knows no location: the caller adds it.
+
+    `code` is the last part of the error code for files; link has one code for all of them.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, code: str = "bad-value") -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,9 +45,18 @@ class Record:
     locations: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     """The locations of the values, by the key in the file."""
 
-    def at(self, key: str) -> Location | None:
-        """The location of the key's value, else that of the record."""
-        return self.locations.get(key, self.location)
+    @overload
+    def at(self, key: str) -> Location | None: ...
+    @overload
+    def at(self, key: str, path: str) -> Location: ...
+
+    def at(self, key: str, path: str | None = None) -> Location | None:
+        """The location of the key's value, else that of the record, with the path if there is one:
+        all that is known of a record from a program."""
+        if key in self.locations or path is None:
+            return self.locations.get(key, self.location)
+        location = self.location or Location()
+        return Location(location.file, location.line, location.column, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +64,7 @@ class Key:
     """One key of one table."""
 
     name: str
+    """The name in the file, by default the attribute's without its unit."""
     kind: str
     """`string`, `name`, `version`, `integer`, `boolean`, `ratio`, `size`, `duration`, `strings`,
     `config`, `amounts`, `end`, `error` or `place`: the type of the value."""
@@ -48,18 +79,127 @@ class Key:
     unsupported: tuple[str, ...] = ()
     """Valid values that this build does not support."""
     minimum: float = 0
-    maximum: float = _MANY
+    maximum: float = 2**31 - 1
     attribute: str = ""
     """The record's attribute, by default `name`. Attributes name their units."""
 
     def __post_init__(self) -> None:
         if not self.attribute:
             object.__setattr__(self, "attribute", self.name)
+        elif not self.name:
+            name = self.attribute.removesuffix(_SUFFIXES.get(self.kind, ""))
+            object.__setattr__(self, "name", name)
 
     @property
     def meaning(self) -> str:
         """`doc` as a part of a sentence: `write ...`."""
         return f"{self.doc[0].lower()}{self.doc[1:].rstrip('.')}"
+
+    def field(self, **changes: Any) -> Any:
+        """A record's field with this key, which records share. `changes` are the attributes of the
+        key that differ in this record."""
+        return field(default=None, metadata={"key": partial(replace, self, **changes)})
+
+    def check(self, value: Any) -> Any:
+        """The value of a program, or of a file whose variables are expanded, as the key has it;
+        raises `BadValue`. Records in values (`end`, `error`, `place`) and configs pass as they are:
+        link checks them."""
+        if self.kind in ("string", "name", "version"):
+            return self._text(value)
+        if self.kind in ("size", "duration"):
+            return self._in_range(self._quantity(value))
+        if self.kind in ("integer", "ratio"):
+            return self._in_range(self._number(value))
+        if self.kind == "boolean" and not isinstance(value, bool):
+            raise BadValue(f"`{self.name}` is {value!r}, not true or false")
+        if self.kind == "strings":
+            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+                raise BadValue(f"`{self.name}` is {value!r}, not a list of strings")
+            return tuple(value)
+        if self.kind == "amounts":
+            if not isinstance(value, Mapping):
+                raise BadValue(f"`{self.name}` is {value!r}, not a table of numbers")
+            return {name: self.amount(name).check(item) for name, item in value.items()}
+        return value
+
+    def amount(self, name: str) -> Key:
+        """The key of one number of `amounts`."""
+        return Key(
+            f"{self.name}.{name}", "ratio", self.doc, minimum=5e-324, maximum=sys.float_info.max
+        )
+
+    def _text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise BadValue(f"`{self.name}` is {value!r}, not a string")
+        if self.kind == "name" and not _NAME.fullmatch(value):
+            hint = "use letters, digits, `_` and `-`"
+            raise BadValue(f"`{value}` is not a valid name", hint, "bad-name")
+        if self.kind == "version":
+            self._check_version(value)
+        if self.kind == "string" and self.required and not value:
+            raise BadValue(f"`{self.name}` is empty", f"write {self.meaning}")
+        return self._choice(value) if self.kind == "string" and self.choices else value
+
+    def _choice(self, text: str) -> str:
+        text = dict(self.aliases).get(text, text)
+        if text in self.choices:
+            return text
+        if text in self.unsupported:
+            message = f'`{self.name} = "{text}"` is not supported by this build'
+            raise BadValue(message, f"this build supports {quoted(self.choices)}", "unsupported")
+        hint = suggestion(text, self.choices, f"it must be {quoted(self.choices, 'or')}")
+        raise BadValue(f"`{text}` is not a value of `{self.name}`", hint)
+
+    def _check_version(self, text: str) -> None:
+        if not _VERSION.fullmatch(text):
+            raise BadValue(f"`{text}` is not a version", 'write it as "1.2.3"')
+        if self.choices and text not in self.choices:
+            message = f"contract version `{text}` is not supported by this build"
+            raise BadValue(message, f"this build supports {quoted(self.choices)}", "unsupported")
+
+    def _quantity(self, value: Any) -> float:
+        parse = parse_size_bytes if self.kind == "size" else parse_duration_s
+        try:
+            return parse(value)
+        except ValueError as error:
+            message = f"`{value}` is not a {self.kind}"
+            raise BadValue(message, str(error), f"bad-{self.kind}") from None
+
+    def _number(self, value: Any) -> float:
+        types = (int,) if self.kind == "integer" else (int, float)
+        is_number = isinstance(value, types) and not isinstance(value, bool)
+        if not is_number or (isinstance(value, float) and math.isnan(value)):
+            expected = "an integer" if self.kind == "integer" else "a number"
+            raise BadValue(f"`{self.name}` is {value!r}, not {expected}")
+        return value  # type: ignore[no-any-return]
+
+    def _in_range(self, value: float) -> float:
+        if self.minimum <= value <= self.maximum:
+            return value
+        render = {"size": render_size, "duration": render_duration}.get(self.kind, _render_number)
+        limit = f"at most {render(self.maximum)}"
+        if value < self.minimum:
+            is_above_0 = 0 < self.minimum < 1
+            limit = "more than 0" if is_above_0 else f"at least {render(self.minimum)}"
+        raise BadValue(f"`{self.name}` is {render(value)}; it must be {limit}")
+
+
+def _render_number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def key_field(kind: str, doc: str, *, missing: Any = None, name: str = "", **options: Any) -> Any:
+    """A record's field with a key of its own, `missing` until somebody writes it. The options are
+    those of `Key`. The key is made when the record's attribute is known, in `Table.of`."""
+    key = partial(Key, name, kind, doc, **{**_LIMITS.get(kind, {}), **options})
+    return field(default=missing, metadata={"key": key})
+
+
+_LIMITS: Final[dict[str, dict[str, Any]]] = {
+    "size": {"minimum": 1, "maximum": 2**50},
+    "duration": {"minimum": 1e-9},
+}
+"""The limits of quantities that have none of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,131 +217,64 @@ class Table:
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {key.name: key for key in self.keys})
 
+    @classmethod
+    def of(cls, record: type[Record], header: str, doc: str, tables: tuple[str, ...] = ()) -> Table:
+        """The table of a record whose fields carry their keys."""
+        keys = (
+            each.metadata["key"](attribute=each.name)
+            for each in fields(record)
+            if "key" in each.metadata
+        )
+        return cls(header, doc, tuple(keys), record, tables)
+
     def key(self, name: str) -> Key | None:
         return self.by_name.get(name)
 
     def names(self) -> Iterator[str]:
-        yield from (key.name for key in self.keys)
+        yield from self.by_name
         yield from self.tables
 
     def default(self, name: str) -> Any:
         """The only definition of the key's default."""
         return self.by_name[name].default
 
-
-def size(name: str, doc: str, default: Any = None, words: str | None = None) -> Key:
-    attribute = name if name.endswith("_bytes") else f"{name}_bytes"
-    key = Key(name, "size", doc, default=default, default_doc=words, attribute=attribute)
-    return replace(key, minimum=1, maximum=2**50)
-
-
-def duration(name: str, doc: str, default: Any = None, words: str | None = None) -> Key:
-    key = Key(name, "duration", doc, default=default, default_doc=words, attribute=f"{name}_s")
-    return replace(key, minimum=1e-9)
-
-
-def place_of(record: Record, key: str, path: str) -> Location:
-    """The location of the key in the file; in a program only its path is known."""
-    if key in record.locations:
-        return record.locations[key]
-    place = record.location
-    if place is None:
-        return Location(path=path)
-    return Location(place.file, place.line, place.column, path)
-
-
-def value_of(table: Table, name: str, record: Record, path: str, problems: Problems) -> Any:
-    """The value of the key, or None when it is missing or wrong."""
-    key = table.by_name[name]
-    value = getattr(record, key.attribute)
-    if value is None:
-        return None
-    try:
-        return check_value(key, value)
-    except ValueError as error:
-        message, *hint = error.args
-        place = place_of(record, name, f"{path}.{name}")
-        problems.add("link.bad-value", f"`{name}` {message}", place, *hint)
-        return None
-
-
-def table_values(
-    table: Table,
-    option: Mapping[str, Any],
-    code: str,
-    place: Location | None,
-    problems: Problems,
-) -> dict[str, Any]:
-    """The values of an option that is a table, with defaults; None for those that are wrong."""
-    known = tuple(table.names())
-    for name in option:
-        if name not in known:
-            hint = suggestion(str(name), known, f"its keys are {quoted(known)}")
-            problems.add(code, f"`{table.header}` has no key `{name}`", place, hint)
-    values: dict[str, Any] = {}
-    for key in table.keys:
-        values[key.name] = key.default
+    def value(self, record: Record, name: str, path: str, problems: Problems) -> Any:
+        """The record's value of the key; None when it is missing, or wrong: a problem at its
+        location, or at the path in a program."""
+        key = self.by_name[name]
+        value = getattr(record, key.attribute)
         try:
-            if option.get(key.name) is not None:
-                values[key.name] = check_value(key, option[key.name])
-        except ValueError as error:
-            message, *hints = error.args
-            problems.add(code, f"`{key.name}` of `{table.header}` {message}", place, *hints)
-            values[key.name] = None
-    return values
+            return None if value is None else key.check(value)
+        except BadValue as error:
+            location = record.at(name, f"{path}.{name}")
+            problems.add("link.bad-value", str(error), location, error.hint)
+            return None
+
+    def values(
+        self, option: Mapping[str, Any], code: str, location: Location | None, problems: Problems
+    ) -> dict[str, Any]:
+        """The values of an option that is a table, with defaults; None for those that are wrong,
+        which are problems with this code."""
+        known = tuple(self.names())
+        for name in option:
+            if name not in known:
+                hint = suggestion(str(name), known, f"its keys are {quoted(known)}")
+                problems.add(code, f"`{self.header}` has no key `{name}`", location, hint)
+        values: dict[str, Any] = {}
+        for key in self.keys:
+            value = option.get(key.name)
+            try:
+                values[key.name] = key.default if value is None else key.check(value)
+            except BadValue as error:
+                values[key.name] = None
+                problems.add(code, str(error), _inside(location, key.name), error.hint)
+        return values
 
 
-def check_value(key: Key, value: Any) -> Any:
-    """The value as its key requires it; raises `ValueError` with a message and perhaps a hint."""
-    if key.choices:
-        return _choice(key, value)
-    if key.kind == "string":
-        if not isinstance(value, str):
-            raise ValueError(f"is {value!r}, not a string")
-        return value
-    if key.kind == "boolean":
-        if not isinstance(value, bool):
-            raise ValueError(f"is {value!r}, not true or false")
-        return value
-    if key.kind == "strings":
-        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-            raise ValueError(f"is {value!r}, not a list of strings")
-        return tuple(value)
-    if key.kind == "amounts":
-        return _amounts(value)
-    return _number(key, value)
-
-
-def _amounts(value: Any) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"is {value!r}, not a table of numbers")
-    for name, amount in value.items():
-        is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
-        if not isinstance(name, str) or not is_number or not 0 < amount < math.inf:
-            raise ValueError(f"has `{name} = {amount!r}`, which is not a number above 0")
-    return dict(value)
-
-
-def _number(key: Key, value: Any) -> float:
-    if key.kind == "size":
-        value = parse_size_bytes(value)
-    elif key.kind == "duration":
-        value = parse_duration_s(value)
-    types = (int,) if key.kind == "integer" else (int, float)
-    if isinstance(value, bool) or not isinstance(value, types) or not math.isfinite(value):
-        expected = "an integer" if key.kind == "integer" else "a number"
-        raise ValueError(f"is {value!r}, not {expected}")
-    if not key.minimum <= value <= key.maximum:
-        raise ValueError(f"is {value:g}; it must be from {key.minimum:g} to {key.maximum:g}")
-    return value
-
-
-def _choice(key: Key, value: Any) -> str:
-    value = dict(key.aliases).get(value, value)
-    if isinstance(value, str) and value in key.choices:
-        return value
-    hint = suggestion(str(value), key.choices, f"it must be {quoted(key.choices, 'or')}")
-    raise ValueError(f"cannot be {value!r}", hint)
+def _inside(location: Location | None, key: str) -> Location | None:
+    if location is None or location.path is None:
+        return location
+    return replace(location, path=f"{location.path}.{key}")
 
 
 def near(name: str, known: Any, listing: str) -> str:

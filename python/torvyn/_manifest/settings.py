@@ -12,16 +12,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from torvyn._contract.units import render_duration, render_size
 from torvyn._manifest import records as tables
-from torvyn._manifest.parse import Reader, raise_if_any, read_text
+from torvyn._manifest.parse import raise_if_any, read_text
 from torvyn._manifest.problems import Problems
-from torvyn._manifest.reader import Variables
+from torvyn._manifest.reader import Reader
 from torvyn._manifest.records import Manifest
 from torvyn._manifest.schema import Key, Record
 from torvyn._manifest.toml_tree import Node, parse_tree
@@ -152,13 +152,13 @@ def resolve_leniently(
     """All settings without those that are wrong; each adds a problem."""
     environ = os.environ if environ is None else environ
     problems.secrets |= manifest.secrets
-    reader = Reader(problems, Variables(environ, problems))
+    reader = Reader(problems, environ)
     values = {setting.name: setting for setting in _defaults()}
     user = _user_records(user_file or user_config(environ), reader)
     values |= {setting.name: setting for setting in _from_records(user, "user")}
     records = {name: getattr(manifest, name) for name in tables.SETTINGS}
     values |= {setting.name: setting for setting in _from_records(records, "manifest")}
-    values |= _from_environment(environ, manifest.variables | reader.variables.used, reader)
+    values |= _from_environment(environ, manifest.variables | reader.variables, reader)
     values |= _from_flags(flags or {}, reader)
     # Wherever they were written.
     problems.secrets |= {values[name].value for name in SECRETS if values[name].value}
@@ -205,9 +205,7 @@ def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
     if not isinstance(root, Node):
         return {}
     known = tuple(tables.SETTINGS)
-    for entry in root.entries():
-        if entry.key not in known:
-            reader.unknown(entry, known, "in the user's config")
+    reader.check_known(root, known, "in the user's config")
     # Only a manifest can grant capabilities to its components, not the user's config.
     return {
         name: reader.record(replace(table, tables=()), root.value[name].node, table.record)
@@ -219,19 +217,17 @@ def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
 def _from_environment(
     environ: Mapping[str, str], substituted: frozenset[str] | set[str], reader: Reader
 ) -> dict[str, Setting]:
-    known = {f"{PREFIX}{name.replace('.', '__').upper()}": (name, key) for name, key in _keys()}
+    known = {_variable(name): (name, key) for name, key in _keys()}
     settings: dict[str, Setting] = {}
     for variable in sorted(environ):
         if not variable.startswith(PREFIX) or variable in substituted:
             continue
-        place = Location("environment", path=variable)
+        location = Location("environment", path=variable)
         if variable not in known:
-            hint = suggestion(variable, known, f"the names are {quoted(known)}")
-            message = f"unknown setting `{variable}`"
-            reader.problems.add("manifest.setting-unknown", message, place, hint)
+            _report_unknown(variable, known, location, reader.problems)
             continue
         name, key = known[variable]
-        settings |= _read_text(reader, name, key, environ[variable], ("environment", place))
+        settings |= _read_text(reader, name, key, environ[variable], ("environment", location))
     return settings
 
 
@@ -239,28 +235,40 @@ def _from_flags(flags: Mapping[str, str], reader: Reader) -> dict[str, Setting]:
     known = dict(_keys())
     settings: dict[str, Setting] = {}
     for name, text in flags.items():
-        place = Location("command line", path=name)
+        location = Location("command line", path=name)
         if name not in known:
-            hint = suggestion(name, known, f"the names are {quoted(known)}")
-            message = f"unknown setting `{name}`"
-            reader.problems.add("manifest.setting-unknown", message, place, hint)
+            _report_unknown(name, known, location, reader.problems)
             continue
-        settings |= _read_text(reader, name, known[name], text, ("flag", place))
+        settings |= _read_text(reader, name, known[name], text, ("flag", location))
     return settings
+
+
+def _variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"{PREFIX}{name.replace('.', '__').upper()}"
+
+
+def _report_unknown(
+    name: str, known: Iterable[str], location: Location, problems: Problems
+) -> None:
+    """Adds a problem for a setting, or its variable, that does not exist."""
+    removed = {form: hint for old, hint in tables.REMOVED.items() for form in (old, _variable(old))}
+    hint = removed.get(name) or suggestion(name, known, f"the names are {quoted(known)}")
+    problems.add("manifest.setting-unknown", f"unknown setting `{name}`", location, hint)
 
 
 def _read_text(
     reader: Reader, name: str, key: Key, text: str, origin: tuple[str, Location]
 ) -> dict[str, Setting]:
     """A value from text. Dollar signs are literal, because the shell has expanded variables."""
-    where, place = origin
-    node = Node("string", text.replace("$", "$$"), place)
+    where, location = origin
+    node = Node("string", text.replace("$", "$$"), location)
     if key.kind == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
-        node = Node("integer", int(text), place)
+        node = Node("integer", int(text), location)
     elif key.kind == "ratio" and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text, re.ASCII):
-        node = Node("float", float(text), place)
+        node = Node("float", float(text), location)
     elif key.kind == "strings":
         parts = [part.strip() for part in node.value.split(",")]
-        node = Node("array", [Node("string", part, place) for part in parts if part], place)
-    value = reader.values.read(key, node)
-    return {} if value is None else {name: _setting(name, key, value, where, place)}
+        node = Node("array", [Node("string", part, location) for part in parts if part], location)
+    value = reader.value(key, node)
+    return {} if value is None else {name: _setting(name, key, value, where, location)}

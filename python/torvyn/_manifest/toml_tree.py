@@ -43,24 +43,24 @@ def parse_tree(text: str, file: str, problems: Problems) -> Node | None:
     try:
         raw = FileParser.toml(text)
     except UnicodeEncodeError as error:
-        place = Location(file, *_Text(text[: error.start]).end())
-        problems.add("manifest.not-utf8", "the text has a lone surrogate", place)
+        location = Location(file, *_Text(text[: error.start]).end())
+        problems.add("manifest.not-utf8", "the text has a lone surrogate", location)
     except NativeError as error:
         kind, message, start, _ = error.args
-        _complain(problems, kind, message, Location(file, *_Text(text).place(start)))
+        _complain(problems, kind, message, Location(file, *_Text(text).position(start)))
     else:
         return _Builder(_Text(text), file).node(raw, "")
     return None
 
 
-def _complain(problems: Problems, kind: str, message: str, place: Location) -> None:
+def _complain(problems: Problems, kind: str, message: str, location: Location) -> None:
     if kind == "too-deep":
         hint = "the keys of Torvyn.toml need only a few levels"
-        problems.add("manifest.too-deep", "tables or arrays are nested too deeply", place, hint)
+        problems.add("manifest.too-deep", "tables or arrays are nested too deeply", location, hint)
         return
     problem, _, expected = message.partition(", expected ")
     advice = _HINTS.get(problem) or (f"expected {expected}" if expected else None)
-    problems.add("manifest.syntax", f"invalid TOML: {problem}", place, advice)
+    problems.add("manifest.syntax", f"invalid TOML: {problem}", location, advice)
 
 
 _HINTS = {
@@ -77,7 +77,7 @@ class _Text:
         self._starts = [0, *(found.end() for found in re.finditer(b"\n", self._bytes))]
         self._last = (0, 1)
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         line = bisect.bisect_right(self._starts, offset)
         # Continues from the last position if possible: a file may be one very long line.
         start, column = self._last
@@ -88,7 +88,7 @@ class _Text:
         return line, column
 
     def end(self) -> tuple[int, int]:
-        return self.place(len(self._bytes))
+        return self.position(len(self._bytes))
 
 
 class _Builder:
@@ -98,21 +98,21 @@ class _Builder:
 
     def node(self, raw: tuple[str, int, int, Any], path: str) -> Node:
         kind, start, _, value = raw
-        place = self._at(start, path)
+        location = self._at(start, path)
         if kind == "table":
             value = {entry[0]: self._entry(entry, path) for entry in value}
         elif kind == "array":
             value = [self.node(item, f"{path}[{index}]") for index, item in enumerate(value)]
-        return Node(kind, value, place)
+        return Node(kind, value, location)
 
     def _entry(self, raw: tuple[str, int, int, Any], path: str) -> Entry:
         key, start, _, node = raw
         inside = join(path, key)
-        place = self._at(start, inside)
-        return Entry(key, place, self.node(node, inside))
+        location = self._at(start, inside)
+        return Entry(key, location, self.node(node, inside))
 
     def _at(self, offset: int, path: str) -> Location:
-        return Location(self._file, *self._text.place(offset), path or None)
+        return Location(self._file, *self._text.position(offset), path or None)
 
 
 def join(path: str, key: str) -> str:
