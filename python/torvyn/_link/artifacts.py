@@ -120,13 +120,13 @@ def check_locks(
 
 
 def _check_file(
-    locked: LockedComponent, folder: Path, problems: Problems, place: Location | None
+    locked: LockedComponent, folder: Path, problems: Problems, location: Location | None
 ) -> None:
     path = folder / locked.file
     # Link reports a file that is missing.
     if path.is_file() and file_digest(path) != locked.digest:
         message = f"component `{locked.name}`: `{locked.file}` does not match {NAME}"
-        problems.add("link.lock-mismatch", message, place, _UPDATE)
+        problems.add("link.lock-mismatch", message, location, _UPDATE)
 
 
 def _check_all(

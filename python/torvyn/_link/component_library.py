@@ -73,27 +73,29 @@ class Library:
         return self.folder if self.output_folder is None else self.output_folder
 
     def find(
-        self, name: str, place: Location | None, problems: Problems, *, has_input: bool = False
+        self, name: str, location: Location | None, problems: Problems, *, has_input: bool = False
     ) -> LoadedComponent | None:
         """The component with this name, or None and a problem. With an input, an engine is a
         processor, and a name that a source and a sink share is the sink."""
         record = self.declared.get(name)
         if name.startswith("oci:"):
-            return self._find_artifact(name, place, problems)
+            return self._find_artifact(name, location, problems)
         if record is not None:
             return self._find_declared(record, problems)
         if name.endswith(".wasm"):
-            return self._find_guest(Path(name).stem, self.folder / name, place, problems)
+            return self._find_guest(Path(name).stem, self.folder / name, location, problems)
         target = _builtin(name, has_input)
         if target is not None:
-            return _find(ComponentRef("builtin", name, target), place, problems)
+            return _find(ComponentRef("builtin", name, target), location, problems)
         third_party = _installed_components()
         if name in third_party:
-            return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
+            return _find(ComponentRef("entry-point", name, third_party[name]), location, problems)
         known = [*self.declared, *BUILTINS, *SINKS, *REQUEST, *ENGINES, *third_party]
-        advice = suggestion(name, known, _UNKNOWN if place and place.file else _UNKNOWN_IN_PROGRAM)
+        advice = suggestion(
+            name, known, _UNKNOWN if location and location.file else _UNKNOWN_IN_PROGRAM
+        )
         message = f"unknown component `{name}`"
-        problems.add("link.component-unknown", message, place, advice)
+        problems.add("link.component-unknown", message, location, advice)
         return None
 
     def warm(self, names: Iterable[str]) -> None:
@@ -114,13 +116,13 @@ class Library:
         return found and found.resolve()
 
     def _find_guest(
-        self, name: str, path: Path, place: Location | None, problems: Problems
+        self, name: str, path: Path, location: Location | None, problems: Problems
     ) -> LoadedComponent | None:
         ref = ComponentRef("wasm", name, str(path.resolve()), cache_dir=self._cached())
-        return _find(ref, place, problems)
+        return _find(ref, location, problems)
 
     def _find_artifact(
-        self, reference: str, place: Location | None, problems: Problems
+        self, reference: str, location: Location | None, problems: Problems
     ) -> LoadedComponent | None:
         # Flows without such components never load this module.
         from torvyn._link.artifacts import fetch_component
@@ -128,11 +130,11 @@ class Library:
         try:
             path, warnings = fetch_component(reference, self.folder, self.lock, self.cache_dir)
         except TorvynError as error:
-            problems.add_error(error.at(place) if place else error)
+            problems.add_error(error.at(location) if location else error)
             return None
         for warning in warnings:
-            problems.warn(warning.code, warning.message, place, warning.hint)
-        return self._find_guest(artifact_name(reference), path, place, problems)
+            problems.warn(warning.code, warning.message, location, warning.hint)
+        return self._find_guest(artifact_name(reference), path, location, problems)
 
     def _cached(self) -> str:
         return str(self.cache_dir.resolve()) if self.cache_dir else ""
@@ -142,7 +144,7 @@ class Library:
         return wasm_path(record, self.folder, locked.language if locked else "")
 
     def _find_declared(self, record: ComponentRecord, problems: Problems) -> LoadedComponent | None:
-        place = record.at("entry" if record.entry else "path")
+        location = record.at("entry" if record.entry else "path")
         guest = self._wasm_path(record)
         if guest is not None:
             native_parts.require("sandbox")
@@ -152,11 +154,11 @@ class Library:
                 problems.add("link.component-missing", message, record.at("path"), hint)
                 return None
             _warn_outdated(record, guest, problems)
-            return self._find_guest(record.name, guest, place, problems)
+            return self._find_guest(record.name, guest, location, problems)
         target = _declared_target(record, self.folder / record.path, problems)
         if target is None:
             return None
-        found = _find(ComponentRef("project", record.name, target), place, problems)
+        found = _find(ComponentRef("project", record.name, target), location, problems)
         if found is None or isinstance(found.component, Component):
             return found
         named = f"{target.rpartition(':')[0]}:{class_name(found.component)}"
@@ -231,12 +233,14 @@ def _near_path(text: str, path: Path) -> str | None:
     return f"did you mean `{os.path.join(os.path.dirname(text), close)}`?" if close else None
 
 
-def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> LoadedComponent | None:
+def _find(
+    ref: ComponentRef, location: Location | None, problems: Problems
+) -> LoadedComponent | None:
     try:
         return LoadedComponent(ref, load_class(ref))
     except (LinkError, ContractError) as error:
         problems.cause = problems.cause or error.__cause__
-        problems.extend(error.at(place).diagnostics if place else error.diagnostics)
+        problems.extend(error.at(location).diagnostics if location else error.diagnostics)
         return None
 
 
@@ -327,10 +331,10 @@ def _classes(module: ModuleType) -> list[type[Component]]:
 
 def _import_failed(ref: ComponentRef, error: BaseException) -> LinkError:
     message = f"component `{ref.name}` cannot be imported: {describe_error(error)}"
-    place = _place(ref, error)
+    location = _location(ref, error)
     if isinstance(error, SyntaxError):
         message = f"component `{ref.name}` cannot be imported: {error.msg}"
-    return LinkError("link.component-import", message, location=place, hint=_import_hint(error))
+    return LinkError("link.component-import", message, location=location, hint=_import_hint(error))
 
 
 def _import_hint(error: BaseException) -> str | None:
@@ -339,7 +343,7 @@ def _import_hint(error: BaseException) -> str | None:
     return None
 
 
-def _place(ref: ComponentRef, error: BaseException) -> Location | None:
+def _location(ref: ComponentRef, error: BaseException) -> Location | None:
     """The line in the component's own files where the import failed."""
     if isinstance(error, SyntaxError) and error.filename:
         return Location(display_path(error.filename), error.lineno, error.offset)

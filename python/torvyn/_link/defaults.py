@@ -115,8 +115,8 @@ def namespace_of(settings: Settings, project: str, folder: Path) -> str:
     namespace: str | None = settings["cluster.namespace"]
     if namespace is not None:
         return namespace
-    place = state_dir(settings, folder).encode("utf-8", "surrogateescape")
-    return f"{project}-{blake2b(place, digest_size=4).hexdigest()}"
+    state = state_dir(settings, folder).encode("utf-8", "surrogateescape")
+    return f"{project}-{blake2b(state, digest_size=4).hexdigest()}"
 
 
 def broker_login(settings: Settings, folder: Path) -> BrokerLogin:

@@ -27,8 +27,8 @@ def policy_of(flow: FlowRecord, node: NodeRecord, problems: Problems) -> ErrorPo
     option = flow.on_error if node.on_error is None else node.on_error
     if option is None:
         return SET_ASIDE if keeps_state else FAIL_FAST
-    place = _location(flow, node)
-    return _parse_policy(option, place, problems, keeps_state=keeps_state)
+    location = _location(flow, node)
+    return _parse_policy(option, location, problems, keeps_state=keeps_state)
 
 
 def _location(flow: FlowRecord, node: NodeRecord) -> Location:
@@ -40,7 +40,7 @@ def _location(flow: FlowRecord, node: NodeRecord) -> Location:
 
 def _parse_policy(
     option: str | Mapping[str, Any],
-    place: Location,
+    location: Location,
     problems: Problems,
     *,
     keeps_state: bool,
@@ -51,9 +51,9 @@ def _parse_policy(
     if not table:
         return FAIL_FAST
     before = len(problems)
-    values = ON_ERROR.values(table, _CODE, place, problems)
+    values = ON_ERROR.values(table, _CODE, location, problems)
     if len(problems) == before:
-        _check_combination(table, place, problems, keeps_state)
+        _check_combination(table, location, problems, keeps_state)
     if len(problems) > before:
         return FAIL_FAST
     then = "set-aside" if keeps_state and "then" not in table else values["then"]
@@ -68,26 +68,26 @@ def _parse_policy(
 
 
 def _check_combination(
-    table: Mapping[str, Any], place: Location, problems: Problems, keeps_state: bool
+    table: Mapping[str, Any], location: Location, problems: Problems, keeps_state: bool
 ) -> None:
     policy = table.get("policy")
     if policy is None:
         hint = f"it must be {quoted(POLICIES, 'or')}"
-        problems.add(_CODE, "`on_error` has no `policy`", place, hint)
+        problems.add(_CODE, "`on_error` has no `policy`", location, hint)
     stray = [name for name in ("max", "backoff", "max_backoff", "then") if name in table]
     if policy != "retry" and stray:
         message = f'{quoted(stray)} of `on_error` needs `policy = "retry"`, not `{policy}`'
-        problems.add(_CODE, message, place)
+        problems.add(_CODE, message, location)
     keeps_letters = "dead-letter" in (policy, table.get("then"))
     if keeps_letters and not (table.get("to") or (keeps_state and "to" not in table)):
         hint = 'write `to = "node"`, or the path of a file such as `to = "errors.jsonl"`'
-        problems.add(_CODE, "`dead-letter` needs `to`, the target of dead letters", place, hint)
+        problems.add(_CODE, "`dead-letter` needs `to`, the target of dead letters", location, hint)
     if "set-aside" in (policy, table.get("then")) and not keeps_state:
         message = "`set-aside` needs a flow that keeps state: this one has no place for elements"
         hint = 'write `carrier = "disk"` on an edge, or `checkpoint = "1s"` in the flow'
-        problems.add(_CODE, message, place, hint)
+        problems.add(_CODE, message, location, hint)
     if not keeps_letters and table.get("to") is not None:
-        problems.add(_CODE, f"`to` needs the policy `dead-letter`, not `{policy}`", place)
+        problems.add(_CODE, f"`to` needs the policy `dead-letter`, not `{policy}`", location)
 
 
 @dataclass(slots=True)
@@ -148,18 +148,18 @@ def _target(
     flow: FlowRecord, record: NodeRecord, to: str, letters: DeadLetters, problems: Problems
 ) -> str | None:
     """The node that receives the letters; for a file, a sink that writes it."""
-    place = _location(flow, record)
+    location = _location(flow, record)
     node, _, port = to.partition(":")
     if node in flow.nodes:
         if port not in ("", INPUT):
             message = f"`{node}` has no input port `{port}`"
-            problems.add("link.input-port-unknown", message, place)
+            problems.add("link.input-port-unknown", message, location)
         return node
     if os.sep not in to and "." not in to:
         hint = suggestion(node, flow.nodes, "the name of a file needs a dot or a slash")
         message = f"dead letters of `{record.name}` go to `{node}`, which is not a node"
-        problems.add("link.node-unknown", message, place, hint)
+        problems.add("link.node-unknown", message, location, hint)
         return None
     config = {"path": to, "format": "json"}
-    sink = NodeRecord(f"{record.name}.dead-letter", "file", config=config, location=place)
+    sink = NodeRecord(f"{record.name}.dead-letter", "file", config=config, location=location)
     return letters.sinks.setdefault(to, sink).name

@@ -126,7 +126,7 @@ def _link_parts(
     letters = find_dead_letters(flow, nodes, edges, problems)
     sinks = {record.name: node_linker.link(record, FAIL_FAST) for record in letters.sinks.values()}
     added = {name: node and node.plan for name, node in sinks.items()}
-    edges += [edge_linker.edge((a, ERROR, b), place) for a, b, place in letters.edges]
+    edges += [edge_linker.edge((a, ERROR, b), location) for a, b, location in letters.edges]
     return Parts({**letters.nodes, **added}, edges, frozenset(added), is_complete)
 
 
@@ -152,7 +152,7 @@ class _EdgeLinker:
     def edge(
         self,
         ends: tuple[str, str, str],
-        place: Location | None,
+        location: Location | None,
         options: Mapping[str, Any] = _NO_OPTIONS,
         target_input: str = INPUT,
     ) -> EdgePlan:
@@ -165,7 +165,7 @@ class _EdgeLinker:
         if known.get("carrier") == "nats":
             # The broker refuses what does not fit, and the flow waits.
             known["backpressure"] = "block"
-        return EdgePlan(*ends, **known, input=target_input, location=place)
+        return EdgePlan(*ends, **known, input=target_input, location=location)
 
     def _link(self, edge: EdgeRecord, path: str) -> EdgePlan | None:
         """The edge, or None if one of its nodes is unknown."""
@@ -177,14 +177,14 @@ class _EdgeLinker:
         check_carrier(edge, path, options, self._problems)
         if not is_known:
             return None
-        place = edge.at("from", path)
+        location = edge.at("from", path)
         ends = (edge.source.node, port, edge.target.node)
         if (*ends, target_input) in self._seen:
             message = f"two edges lead from `{edge.source.node}:{port}` to `{edge.target.node}`"
             hint = "every element would arrive twice; remove one of them"
-            self._problems.add("link.edge-repeated", message, place, hint)
+            self._problems.add("link.edge-repeated", message, location, hint)
         self._seen.add((*ends, target_input))
-        return self.edge(ends, place, options, target_input)
+        return self.edge(ends, location, options, target_input)
 
     def _values(
         self, table: Table, record: Record, path: str, names: Iterable[str]
@@ -200,11 +200,11 @@ class _EdgeLinker:
         """Whether the node exists. The parser has reported an end that it could not read."""
         if name in self._nodes or not name:
             return bool(name)
-        place = edge.at(key, f"{path}.{key}")
+        location = edge.at(key, f"{path}.{key}")
         listing = f"its nodes are {quoted(self._nodes)}" if self._nodes else "it has no nodes"
         hint = suggestion(name, self._nodes, listing)
         message = f"flow `{self._flow.name}` has no node `{name}`"
-        self._problems.add("link.node-unknown", message, place, hint)
+        self._problems.add("link.node-unknown", message, location, hint)
         return False
 
     def _port(self, edge: EdgeRecord, path: str) -> str:
@@ -217,8 +217,8 @@ class _EdgeLinker:
         if ports and port not in ports:
             listing = f"its ports are {quoted(ports)}" if ports[1:] else f"its port is `{ports[0]}`"
             message = f"{node.role} `{node.name}` has no output port `{port}`"
-            place = edge.at("from", f"{path}.from")
-            self._problems.add("link.port-unknown", message, place, near(port, ports, listing))
+            location = edge.at("from", f"{path}.from")
+            self._problems.add("link.port-unknown", message, location, near(port, ports, listing))
         return port
 
     def _input(self, edge: EdgeRecord, path: str) -> str:
@@ -231,8 +231,8 @@ class _EdgeLinker:
             if inputs == (INPUT,):
                 listing = f"its input port is `{INPUT}`"
             message = f"`{target.node}` has no input port `{name}`"
-            place = edge.at("to", f"{path}.to")
-            self._problems.add("link.input-port-unknown", message, place, listing)
+            location = edge.at("to", f"{path}.to")
+            self._problems.add("link.input-port-unknown", message, location, listing)
         return name
 
 

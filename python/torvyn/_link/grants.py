@@ -35,15 +35,15 @@ _SECRET_LENGTH = 4
 
 
 def resolve_grants(
-    name: str, library: Library, place: Location, problems: Problems
+    name: str, library: Library, location: Location, problems: Problems
 ) -> tuple[str, ...]:
     """The component's grants with absolute paths. Adds a problem for each missing grant."""
     folder = library.folder.resolve()
     record, grant = library.declared.get(name), library.grants.get(name)
-    requested_at = (record and record.at("capabilities")) or place
+    requested_at = (record and record.at("capabilities")) or location
     texts = record.capabilities if record else None
     requests = _valid(texts, folder, requested_at, problems, may_be_optional=True)
-    granted_at = (grant and grant.at("capabilities")) or place
+    granted_at = (grant and grant.at("capabilities")) or location
     grants = _valid(grant.capabilities if grant else None, folder, granted_at, problems)
     if texts is not None:
         # A component without `capabilities` is not compared.
@@ -121,7 +121,7 @@ def _values(grants: list[str]) -> set[str]:
 def _valid(
     texts: tuple[str, ...] | None,
     folder: Path,
-    place: Location,
+    location: Location,
     problems: Problems,
     *,
     may_be_optional: bool = False,
@@ -133,7 +133,7 @@ def _valid(
         try:
             _covers(bare, bare, folder)
         except ValueError as error:
-            problems.add("link.capability-bad", f"`{text}`: {error}", place, _hint(text))
+            problems.add("link.capability-bad", f"`{text}`: {error}", location, _hint(text))
         else:
             found.append(text)
     return found

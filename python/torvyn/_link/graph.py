@@ -73,8 +73,8 @@ def check_graph(
     # Cached: a program that builds a thousand flows of one shape pays for one check.
     shape = tuple(roles.items()), tuple([(edge.source, edge.port, edge.target) for edge in edges])
     if not (parts.is_complete and _is_sound(*shape, added, open_start, open_end)):
-        places = {name: node.location for name, node in flow.nodes.items()}
-        graph = _Graph(roles, edges, places, flow.location, added, parts.is_complete)
+        locations = {name: node.location for name, node in flow.nodes.items()}
+        graph = _Graph(roles, edges, locations, flow.location, added, parts.is_complete)
         _check_topology(graph, problems, open_start=open_start, open_end=open_end)
 
 
@@ -84,8 +84,8 @@ class _Graph:
 
     roles: Mapping[str, str | None]
     edges: Sequence[EdgePlan]
-    places: Mapping[str, Location | None]
-    flow_place: Location | None = None
+    locations: Mapping[str, Location | None]
+    flow_location: Location | None = None
     added: frozenset[str] = frozenset()
     is_complete: bool = True
     """False when an edge is missing, so that reachability cannot be checked."""
@@ -117,16 +117,16 @@ def _is_sound(
 def _check_topology(graph: _Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
     if not graph.roles:
         hint = "add nodes, and edges between them"
-        problems.add("link.no-source", "the flow has no nodes", graph.flow_place, hint)
+        problems.add("link.no-source", "the flow has no nodes", graph.flow_location, hint)
         return
     _check_ends(graph, problems)
     _check_port_limits(graph, problems)
     cycle = _cycle(graph)
     if cycle:
         way = " -> ".join(f"`{name}`" for name in cycle)
-        place = _edge_place(graph, cycle[0], cycle[1])
+        location = _edge_location(graph, cycle[0], cycle[1])
         hint = "a flow cannot have a cycle; remove one of these edges"
-        problems.add("link.cycle", f"the edges form a cycle: {way}", place, hint)
+        problems.add("link.cycle", f"the edges form a cycle: {way}", location, hint)
     elif graph.is_complete and None not in graph.roles.values():
         _check_starts(graph, problems, open_start)
         _check_finishes(graph, problems, open_end)
@@ -165,7 +165,7 @@ def _cycle(graph: _Graph) -> list[str]:
     return []
 
 
-def _edge_place(graph: _Graph, source: str, target: str) -> Location | None:
+def _edge_location(graph: _Graph, source: str, target: str) -> Location | None:
     return next(
         (edge.location for edge in graph.edges if (edge.source, edge.target) == (source, target)),
         None,
@@ -177,18 +177,20 @@ def _check_starts(graph: _Graph, problems: Problems, open_start: bool) -> None:
     heads = [name for name in graph.roles if not graph.before(name)]
     if not sources and not open_start:
         hint = "add a node whose component is a source"
-        problems.add("link.no-source", "the flow has no source", graph.flow_place, hint)
+        problems.add("link.no-source", "the flow has no source", graph.flow_location, hint)
         return
     if not sources and len(heads) > 1:
         message = f"the flow has no source, and {quoted(heads)} all need input"
-        problems.add("link.open-ends", message, graph.flow_place, "connect them to one first node")
+        problems.add(
+            "link.open-ends", message, graph.flow_location, "connect them to one first node"
+        )
         return
     reached = reachable(sources or heads, graph.after)
     for name in graph.roles:
         if name not in reached:
             message = f"no source leads to `{name}`"
             hint = f"add an edge that leads to `{name}`"
-            problems.add("link.unreachable", message, graph.places.get(name), hint)
+            problems.add("link.unreachable", message, graph.locations.get(name), hint)
 
 
 def _check_finishes(graph: _Graph, problems: Problems, open_end: bool) -> None:
@@ -201,14 +203,14 @@ def _check_finishes(graph: _Graph, problems: Problems, open_end: bool) -> None:
     ends = [name for name in graph.with_role("sink") if name in reached]
     if not ends and not open_end:
         hint = "add a node whose component is a sink"
-        problems.add("link.no-sink", "the flow has no sink", graph.flow_place, hint)
+        problems.add("link.no-sink", "the flow has no sink", graph.flow_location, hint)
         return
     if not ends:
         ends = [name for name in graph.roles if name in reached and not main.after(name)]
         if len(ends) > 1:
             message = f"the flow has no sink and several last nodes: {quoted(ends)}"
             hint = "connect them to one last node"
-            problems.add("link.open-ends", message, graph.flow_place, hint)
+            problems.add("link.open-ends", message, graph.flow_location, hint)
             return
     sinks = [name for name, role in graph.roles.items() if role == "sink"]
     arriving = reachable([*ends, *sinks], main.before)
@@ -216,7 +218,7 @@ def _check_finishes(graph: _Graph, problems: Problems, open_end: bool) -> None:
         if name not in arriving:
             message = f"the outputs of `{name}` reach no sink"
             hint = f"add an edge from `{name}`"
-            problems.add("link.dead-end", message, graph.places.get(name), hint)
+            problems.add("link.dead-end", message, graph.locations.get(name), hint)
 
 
 def _check_router_ports(
@@ -252,9 +254,9 @@ def _check_ignored(
     for port in ignored:
         if port not in ports:
             message = f"`{record.name}` has no output port `{port}` to ignore"
-            place = record.at("ignored_ports", f"{path}.ignored_ports")
+            location = record.at("ignored_ports", f"{path}.ignored_ports")
             listing = f"its ports are {quoted(ports)}" if ports else "it has no output ports"
-            problems.add("link.port-unknown", message, place, near(port, ports, listing))
+            problems.add("link.port-unknown", message, location, near(port, ports, listing))
 
 
 def _check_requests(

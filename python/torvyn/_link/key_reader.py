@@ -33,13 +33,13 @@ def key_reader(key: str | KeyFunction) -> Callable[[Element], str]:
     if key.startswith(_ATTRIBUTE):
         name = key.removeprefix(_ATTRIBUTE)
         return lambda element: _text(element.attributes.get(name, MISSING), f"attribute `{name}`")
-    place = f"the key field `{key}`"
+    what = f"the key field `{key}`"
     if simple_field(key) is None:
-        return lambda element: _text(get_field(read_object(element), key), place)
+        return lambda element: _text(get_field(read_object(element), key), what)
 
     def read(element: Element) -> str:
         found = text_field(element, key)
-        return _text(read_object(element).get(key, MISSING), place) if found is None else found
+        return _text(read_object(element).get(key, MISSING), what) if found is None else found
 
     return read
 
@@ -50,9 +50,9 @@ def simple_field(key: str | KeyFunction) -> str | None:
     return str(key) if is_simple else None
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: Any, what: str) -> str:
     if type(value) is str:
         return value
     if value is MISSING or value is None:
-        raise InvalidInput(f"{place} is missing")
+        raise InvalidInput(f"{what} is missing")
     return write_json(to_json_value(value))

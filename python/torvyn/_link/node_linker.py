@@ -77,8 +77,8 @@ class NodeLinker:
     ) -> LinkedNode | None:
         """The node, or None when its component was not loaded or cannot be inspected."""
         path = f"flow.{self.flow}.nodes.{record.name}"
-        place = record.at("component", f"{path}.component")
-        loaded = self._find(record, place, has_input)
+        location = record.at("component", f"{path}.component")
+        loaded = self._find(record, location, has_input)
         if loaded is None:
             return None
         try:
@@ -87,12 +87,16 @@ class NodeLinker:
         except ContractError as error:
             self.problems.cause = self.problems.cause or error.__cause__
             self.problems.extend(
-                replace(problem, message=f"node `{record.name}`: {problem.message}", location=place)
+                replace(
+                    problem, message=f"node `{record.name}`: {problem.message}", location=location
+                )
                 for problem in error.diagnostics
             )
             return None
 
-    def _find(self, record: NodeRecord, place: Location, has_input: bool) -> LoadedComponent | None:
+    def _find(
+        self, record: NodeRecord, location: Location, has_input: bool
+    ) -> LoadedComponent | None:
         component = record.component
         if isinstance(component, Component):
             name = class_name(component)
@@ -101,9 +105,9 @@ class NodeLinker:
         if isinstance(component, str):
             if not component and record.location is not None:
                 return None  # the parser has reported it
-            return self.library.find(component, place, self.problems, has_input=has_input)
+            return self.library.find(component, location, self.problems, has_input=has_input)
         message = f"{safe_repr(component)} is not a component"
-        self.problems.add("link.component-unknown", message, place)
+        self.problems.add("link.component-unknown", message, location)
         return None
 
 
@@ -131,11 +135,8 @@ class _Node:
             config = read_attribute(component, "config")
         self._check_interface()
         ports = self._ports(config)
-        limits = self._limits()
         keys = self._keys()
-        limits["max_memory_bytes"] = self._memory_bytes(
-            limits["max_memory_bytes"], keys.get("max_keys")
-        )
+        limits = self._limits(keys.get("max_keys"))
         plan = NodePlan(
             name=record.name,
             role=role,
@@ -224,23 +225,23 @@ class _Node:
         """Adds a component's complaints about its config, at the location of the config."""
         if error.code == "contract.bad-attribute":
             raise error
-        place = self._location("config")
-        self.problems.extend(replace(problem, location=place) for problem in error.diagnostics)
+        location = self._location("config")
+        self.problems.extend(replace(problem, location=location) for problem in error.diagnostics)
 
     def _run(self) -> str:
         component, record = self.component, self.record
         is_async = call_style_of(component, self.role).is_async
         if is_async is None:
-            place = record.location or self._location("run")
+            location = record.location or self._location("run")
             message = f"`{class_name(component)}` has the role {self.role} but no "
             message += f"`{METHODS[self.role]}`"
             hint = _method_hint(component, METHODS[self.role])
-            self.problems.add("link.method-missing", message, place, hint)
+            self.problems.add("link.method-missing", message, location, hint)
             return "inline"
         for complaint in wrong_signatures(component, self.role):
-            place = record.location or Location(path=self.path)
+            location = record.location or Location(path=self.path)
             message = f"node `{record.name}`: {complaint[0]}"
-            self.problems.add("contract.wrong-signature", message, place, complaint[1])
+            self.problems.add("contract.wrong-signature", message, location, complaint[1])
         own = record.run or read_text_attribute(component, "run")
         run = own or ("async" if is_async else "inline")
         wrong = _wrong_run(run, component, self.role)
@@ -248,7 +249,7 @@ class _Node:
             self._complain("link.bad-run", wrong[0], "run", wrong[1])
         return str(run)
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self, max_keys: int | None) -> dict[str, Any]:
         kind, limits = self.ref.kind, self.linker.defaults.limits(self.ref)
         if read_attribute(self.component, "waits_without_limit"):
             limits = {**limits, "call_timeout": UNLIMITED_S}
@@ -256,30 +257,14 @@ class _Node:
             name = class_name(self.component)
             message = f"`max_memory` of `{name}` counts payloads only, not what its code keeps"
             hint = '`isolation = "wasm"` bounds all of its memory'
-            place = self._location("max_memory")
-            self.problems.warn("link.memory-uncounted", message, place, hint)
-        return {
+            location = self._location("max_memory")
+            self.problems.warn("link.memory-uncounted", message, location, hint)
+        found = {
             NODE.by_name[name].attribute: self._value(name) or default
             for name, default in limits.items()
         }
-
-    def _keys(self) -> dict[str, Any]:
-        """`key` and `max_keys` of the plan."""
-        name, key, max_keys = self.record.name, self.record.key, self._value("max_keys")
-        if key is None:
-            if max_keys is not None:
-                message = f"node `{name}` has `max_keys` but no `key`"
-                hint = "set `key`, or remove `max_keys`"
-                self._complain("link.bad-value", message, "max_keys", hint)
-            return {}
-        key = key if callable(key) else self._value("key")
-        wrong = _wrong_key(self.component, self.role)
-        if key == "":
-            hint = 'name a field: `key = "sensor"`'
-            self._complain("link.bad-value", "`key` is empty", "key", hint)
-        elif wrong is not None:
-            self._complain("link.bad-key", f"node `{name}`: {wrong[0]}", "key", wrong[1])
-        return {"key": key, **({} if max_keys is None else {"max_keys": max_keys})}
+        found["max_memory_bytes"] = self._memory_bytes(found["max_memory_bytes"], max_keys)
+        return found
 
     def _memory_bytes(self, limit_bytes: int, max_keys: int | None) -> int:
         """The memory that the node may use: enough for its `max_keys`, unless somebody has set it.
@@ -300,9 +285,27 @@ class _Node:
             )
             needed = render_size(max_keys * RESERVED_BYTES)
             hint = f'set `max_memory = "{needed}"` on the node, or a smaller `max_keys`'
-            place = self._location("max_keys")
-            self.problems.warn("link.keys-exceed-memory", message, place, hint)
+            location = self._location("max_keys")
+            self.problems.warn("link.keys-exceed-memory", message, location, hint)
         return limit_bytes
+
+    def _keys(self) -> dict[str, Any]:
+        """`key` and `max_keys` of the plan."""
+        name, key, max_keys = self.record.name, self.record.key, self._value("max_keys")
+        if key is None:
+            if max_keys is not None:
+                message = f"node `{name}` has `max_keys` but no `key`"
+                hint = "set `key`, or remove `max_keys`"
+                self._complain("link.bad-value", message, "max_keys", hint)
+            return {}
+        key = key if callable(key) else self._value("key")
+        wrong = _wrong_key(self.component, self.role)
+        if key == "":
+            hint = 'name a field: `key = "sensor"`'
+            self._complain("link.bad-value", "`key` is empty", "key", hint)
+        elif wrong is not None:
+            self._complain("link.bad-key", f"node `{name}`: {wrong[0]}", "key", wrong[1])
+        return {"key": key, **({} if max_keys is None else {"max_keys": max_keys})}
 
     def _cluster_place(self) -> PlacePlan | None:
         """What the node's group needs; None if the node does not say, or is wrong about it."""
@@ -328,8 +331,8 @@ class _Node:
         if values["seed"] is not None and not values["deterministic"]:
             message = f"node `{record.name}` has a `seed` but is not deterministic"
             self._complain("link.bad-value", message, "seed", "set `deterministic = true`")
-        place = self._location("component")
-        grants = resolve_grants(self.ref.name, self.linker.library, place, self.problems)
+        location = self._location("component")
+        grants = resolve_grants(self.ref.name, self.linker.library, location, self.problems)
         seed = values["seed"] or 0 if values["deterministic"] else None
         return {"fuel": values["fuel"], "seed": seed, "grants": grants}
 

@@ -96,11 +96,11 @@ class Overrides:
         for target in self.config if self.flows else ():
             name, dot, _ = target.partition(".")
             if name not in self.flows or not dot:
-                place = Location("command line", path=f"--config {target}")
+                location = Location("command line", path=f"--config {target}")
                 message = f"`{target}` does not say which of the {len(self.flows)} flows it is for"
                 form = f"write `--config FLOW.NODE.KEY=VALUE`; the flows are {quoted(self.flows)}"
                 hint = suggestion(name, self.flows, form) if dot else form
-                problems.add(_CODE, message, place, hint)
+                problems.add(_CODE, message, location, hint)
 
 
 NO_OVERRIDES: Final = Overrides()
@@ -111,21 +111,21 @@ def _configure(
 ) -> None:
     """Applies one `--config node.key=value`."""
     name, _, key = target.partition(".")
-    place = Location("command line", path=f"--config {target}")
+    location = Location("command line", path=f"--config {target}")
     if name not in nodes:
         hint = suggestion(name, nodes, f"its nodes are {quoted(nodes)}" if nodes else None)
         message = f"flow `{flow}` has no node `{name}` to configure"
-        problems.add("link.node-unknown", message, place, hint)
+        problems.add("link.node-unknown", message, location, hint)
         return
     config: Any = nodes[name].config
     if key and isinstance(config, str) and config:
         message = f"the config of `{name}` is a string and has no key `{key}`"
-        problems.add(_CODE, message, place, f"replace all of it: `--config {name}=TEXT`")
+        problems.add(_CODE, message, location, f"replace all of it: `--config {name}=TEXT`")
         return
     changed = _with_value(config or {}, key.split("."), _parse_value(text)) if key else text
     if changed is None:
         message = f"the config of `{name}` has a value that is not a table on the path `{key}`"
-        problems.add(_CODE, message, place)
+        problems.add(_CODE, message, location)
         return
     nodes[name] = replace(nodes[name], config=changed)
 
@@ -184,10 +184,10 @@ def _with_output(node: NodeRecord, path: str, problems: Problems) -> NodeRecord:
     formats = {"\n": "lines", "": "text"}
     end = options.get("end", "\n")
     if options.get("prefix") or (node.config and not options) or end not in formats:
-        place = Location("command line", path="--output")
+        location = Location("command line", path="--output")
         message = f"`{node.name}` prints with its own prefix or line end, and `--output` does not"
         hint = "redirect standard output instead: `torvyn run > FILE`"
-        problems.add(_CODE, message, place, hint)
+        problems.add(_CODE, message, location, hint)
         return node
     config = {"path": path, "mode": "truncate", "format": formats[end]}
     return replace(node, component="file", config=config)
@@ -230,15 +230,15 @@ def _check_broker(
     plan: Plan, overrides: Overrides, has_namespace: bool, problems: Problems
 ) -> None:
     """Processes that share a flow need a broker, and its name there."""
-    place = _SEGMENT if overrides.segments or overrides.replica else _RUN
+    location = _SEGMENT if overrides.segments or overrides.replica else _RUN
     if plan.cluster is None:
         message = f"flow `{plan.name}` has no edge that could leave this process"
         hint = 'set `carrier = "nats"` on the edges between its segments'
-        problems.add("link.no-broker", message, place, hint)
+        problems.add("link.no-broker", message, location, hint)
     elif not plan.cluster.nats:
         message = f"flow `{plan.name}` cannot run in several processes: it has no broker"
         hint = 'set `nats = "nats://HOST:4222"` in `[cluster]`, or start one: torvyn cluster up'
-        problems.add("link.no-broker", message, place, hint)
+        problems.add("link.no-broker", message, location, hint)
     elif overrides.segments and not has_namespace and not _is_here(plan.cluster.nats):
         message = (
             f"the segments of flow `{plan.name}` may run on several machines, and would not find "
@@ -264,14 +264,14 @@ def _is_loopback(host: str) -> bool:
 
 def _check_replica(segments: Sequence[Segment], replica: int, problems: Problems) -> None:
     """A replica that does not exist would own the partitions of another one."""
-    place = Location("command line", path="--replica")
+    location = Location("command line", path="--replica")
     if replica and not segments:
         message = "`--replica` has no meaning without `--segment`: one process runs everything"
-        problems.add("link.replica-unknown", message, place, "name the segment: --segment NAME")
+        problems.add("link.replica-unknown", message, location, "name the segment: --segment NAME")
     for segment in segments:
         if replica >= segment.replicas:
             message = f"segment `{segment.name}` has no replica {replica}"
             last = segment.replicas - 1
             hint = f"its replicas are 0 to {last}" if last else "it has one, replica 0"
             how = "; `place = { replicas = N }` on its node gives it more"
-            problems.add("link.replica-unknown", message, place, hint + how)
+            problems.add("link.replica-unknown", message, location, hint + how)

@@ -19,13 +19,13 @@ from torvyn._manifest.records import EDGE, FLOW, EdgeRecord, Manifest
 from torvyn.errors import Diagnostic, Location, quoted
 
 
-def check_plan(plan: Plan, stateful: Set[str], place: Location, problems: Problems) -> None:
+def check_plan(plan: Plan, stateful: Set[str], location: Location, problems: Problems) -> None:
     """Adds a problem for every rule that a flow breaks as a whole. `stateful`: the nodes that keep
-    state. `place` is that of the flow."""
+    state. `location` is that of the flow."""
     _check_places(plan, stateful, problems)
     _check_segment_cycles(plan, problems)
     _check_stored_once(plan, problems)
-    _check_budgets(plan, place, problems)
+    _check_budgets(plan, location, problems)
 
 
 _PLACE_CODE: Final = "link.bad-place"
@@ -151,24 +151,24 @@ def _numbering(node: str, plan: Plan) -> list[EdgePlan]:
     return found
 
 
-def _check_budgets(plan: Plan, place: Location, problems: Problems) -> None:
-    """Adds what does not fit together. `place` is that of the flow."""
-    _check_memory(plan, place, problems)
+def _check_budgets(plan: Plan, location: Location, problems: Problems) -> None:
+    """Adds what does not fit together. `location` is that of the flow."""
+    _check_memory(plan, location, problems)
     if plan.cpu_share is None and all(node.cpu_share is None for node in plan.nodes):
         return
     if plan.observability == "off":
         message = f"flow `{plan.name}` has a `cpu_share`, but its CPU time is not measured"
         hint = 'set `level = "production"` in `[observability]`'
-        problems.add("link.bad-value", message, place, hint)
+        problems.add("link.bad-value", message, location, hint)
     sources = [node for node in plan.nodes if node.role == Role.SOURCE]
     for node in sources:
         if node.component.kind == "wasm":
             message = f"source `{node.name}` is sandboxed, and cannot be slowed down by `cpu_share`"
             hint = "use a source in Python; a limit of the process is `CPUQuota` of its service"
-            problems.add("link.bad-value", message, node.location or place, hint)
+            problems.add("link.bad-value", message, node.location or location, hint)
 
 
-def _check_memory(plan: Plan, place: Location, problems: Problems) -> None:
+def _check_memory(plan: Plan, location: Location, problems: Problems) -> None:
     limit_bytes, total = plan.max_memory_bytes, allowed_bytes(plan)
     if limit_bytes is None or total <= limit_bytes:
         return
@@ -177,7 +177,7 @@ def _check_memory(plan: Plan, place: Location, problems: Problems) -> None:
         f"`max_memory` of {limit_bytes / MiB:.4g} MiB"
     )
     hint = "set `max_memory` on its nodes, and `queue_bytes`, so that they fit"
-    problems.add("link.over-budget", message, place, hint)
+    problems.add("link.over-budget", message, location, hint)
 
 
 MiB: Final = 1024 * 1024
@@ -252,8 +252,8 @@ def check_carrier(
             problems.add("link.bad-value", message, edge.at(name, f"{path}.{name}"), hint)
     if carrier == "nats" and options.get("backpressure", "block") != "block":
         message = 'an edge with `carrier = "nats"` drops nothing: when it is full, the flow waits'
-        place = edge.at("backpressure", f"{path}.backpressure")
-        problems.add("link.bad-value", message, place, "remove `backpressure` from this edge")
+        location = edge.at("backpressure", f"{path}.backpressure")
+        problems.add("link.bad-value", message, location, "remove `backpressure` from this edge")
 
 
 def check_one_carrier(edges: Sequence[EdgePlan], problems: Problems) -> None:

@@ -190,26 +190,26 @@ class ProjectLinker:
         """Whether somebody has named it."""
         return self.settings.values["cluster.namespace"].origin != "default"
 
-    def _flow(self, name: str | None, place: Location | None = None) -> FlowRecord | None:
-        """The flow of that name, or the only one. `place` is where the name stands."""
+    def _flow(self, name: str | None, location: Location | None = None) -> FlowRecord | None:
+        """The flow of that name, or the only one. `location` is where the name stands."""
         flows = self.manifest.flows
-        place = place or Location(self.manifest.file)
+        location = location or Location(self.manifest.file)
         if name is None:
             if len(flows) == 1:
                 return next(iter(flows.values()))
-            self._add_ambiguous(place)
+            self._add_ambiguous(location)
             return None
         if name not in flows:
             hint = suggestion(name, flows, f"its flows are {quoted(flows)}" if flows else None)
-            self.problems.add("link.flow-unknown", f"unknown flow `{name}`", place, hint)
+            self.problems.add("link.flow-unknown", f"unknown flow `{name}`", location, hint)
             return None
         return flows[name]
 
-    def _add_ambiguous(self, place: Location, otherwise: str = "") -> None:
+    def _add_ambiguous(self, location: Location, otherwise: str = "") -> None:
         flows = self.manifest.flows
         message = f"the file has {len(flows)} flows, and you named none"
         hint = f"name one of {quoted(flows)}{otherwise}" if flows else None
-        self.problems.add("link.flow-ambiguous", message, place, hint)
+        self.problems.add("link.flow-ambiguous", message, location, hint)
 
     def _check_unused_components(self) -> None:
         """Loads the components that no flow uses, so that a broken one is reported."""
