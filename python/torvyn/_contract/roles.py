@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, ClassVar, Final, TypeAlias
 
 from torvyn._contract.element import Context, Dataclass, Element, Output
-from torvyn._contract.inspection import class_attribute, has_attribute, namespaces
+from torvyn._contract.inspection import class_attribute, has_attribute, is_class, namespaces
 from torvyn._contract.options import RunMode
 from torvyn._contract.signals import End, Pending, Signal, Verdict
 
@@ -265,14 +266,22 @@ OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
 TIMER_METHODS: Final = ("due_ns", "on_timer")
 """The methods that a processor or an aggregator with a timer overrides."""
 TIMED_ROLES: Final = ("processor", "aggregator")
-_ABSENT: Final = object()
 
 
 def defines_method(component: AnyComponent, role: str, method: str) -> bool:
     """Whether it has a method of its own, not only the one of its role, which raises or does
     nothing."""
-    own = (names[method] for names in namespaces(component) if method in names)
-    return next(own, _ABSENT) is not class_attribute(ROLES[role], method, _ABSENT)
+    cls: Any = component
+    if not is_class(component):
+        cls = type(component)
+        if method in object.__getattribute__(component, "__dict__"):
+            return True
+    return class_attribute(cls, method) is not _of_role(role, method)
+
+
+@cache
+def _of_role(role: str, method: str) -> Any:
+    return class_attribute(ROLES[role], method)
 
 
 def batch_method_of(component: AnyComponent, role: str) -> str | None:

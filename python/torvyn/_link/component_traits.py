@@ -209,9 +209,8 @@ _FIT: Final[weakref.WeakSet[type[Any]]] = weakref.WeakSet()
 """Classes without a problem: each is checked once, however many flows use it."""
 
 
-def wrong_signatures(component: AnyComponent, role: str) -> list[tuple[str, str]]:
+def wrong_signatures(component: AnyComponent, role: str, style: CallStyle) -> list[tuple[str, str]]:
     """What is wrong with each method that its role cannot call, and a hint."""
-    style = call_style_of(component, role)
     names = ROLE_METHODS[role] + (TIMER_METHODS if role in TIMED_ROLES else ())
     cls: Any = component if is_class(component) else type(component)
     own = {} if cls is component else object.__getattribute__(component, "__dict__")

@@ -19,16 +19,18 @@ SET_ASIDE: Final = ErrorPolicy("set-aside")
 _CODE: Final = "link.bad-policy"
 
 
-def policy_of(flow: FlowRecord, node: NodeRecord, problems: Problems) -> ErrorPolicy:
-    """The policy of the node, else that of the flow. By default, a flow that keeps state sets aside
-    what a node refuses: it would be refused again after every start."""
+def policies_of(flow: FlowRecord, problems: Problems) -> dict[str, ErrorPolicy]:
+    """The policy of each node, else that of the flow. By default, a flow that keeps state sets
+    aside what a node refuses: it would be refused again after every start."""
     is_durable = any(edge.carrier in ("disk", "nats") for edge in flow.edges)
     keeps_state = is_durable or bool(flow.checkpoint_s)
-    option = flow.on_error if node.on_error is None else node.on_error
-    if option is None:
-        return SET_ASIDE if keeps_state else FAIL_FAST
-    location = _location(flow, node)
-    return _parse_policy(option, location, problems, keeps_state=keeps_state)
+    policies = dict.fromkeys(flow.nodes, SET_ASIDE if keeps_state else FAIL_FAST)
+    for name, node in flow.nodes.items():
+        option = flow.on_error if node.on_error is None else node.on_error
+        if option is not None:
+            location = _location(flow, node)
+            policies[name] = _parse_policy(option, location, problems, keeps_state=keeps_state)
+    return policies
 
 
 def _location(flow: FlowRecord, node: NodeRecord) -> Location:

@@ -24,7 +24,7 @@ from torvyn._link.defaults import (
     state_dir,
     telemetry_plan,
 )
-from torvyn._link.error_policy import FAIL_FAST, find_dead_letters, policy_of
+from torvyn._link.error_policy import FAIL_FAST, find_dead_letters, policies_of
 from torvyn._link.graph import Parts, check_graph, order
 from torvyn._link.node_linker import LinkedNode, NodeLinker
 from torvyn._link.plan import EdgePlan, NodePlan, Plan
@@ -105,7 +105,7 @@ def link_leniently(
 
 
 def _link_nodes(flow: FlowRecord, linker: NodeLinker) -> dict[str, LinkedNode | None]:
-    policies = {name: policy_of(flow, node, linker.problems) for name, node in flow.nodes.items()}
+    policies = policies_of(flow, linker.problems)
     names = [node.component for node in flow.nodes.values() if is_instance(node.component, str)]
     linker.library.warm(names)
     fed = {edge.target.node for edge in flow.edges}

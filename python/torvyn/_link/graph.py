@@ -27,13 +27,19 @@ _SHAPE: Final = "request -> guards -> engine -> guards -> response"
 _REQUEST: Final = "request"
 
 
-def order(names: Iterable[str], edges: Iterable[EdgePlan]) -> list[str]:
+def order(names: Iterable[str], edges: Iterable[EdgePlan]) -> tuple[str, ...]:
     """The names in topological order: those without an edge first, as they are declared; each other
     one as soon as all before it have their place. Raises `CycleError`."""
+    return _order(tuple(names), tuple([(edge.source, edge.target) for edge in edges]))
+
+
+@lru_cache
+def _order(names: tuple[str, ...], pairs: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    # Cached, as `_is_sound` is: a program that builds a thousand flows of one shape pays for one.
     sorter: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(names, ()))
-    for edge in edges:
-        sorter.add(edge.target, edge.source)
-    return [*sorter.static_order()]
+    for source, target in pairs:
+        sorter.add(target, source)
+    return tuple(sorter.static_order())
 
 
 def reachable(starts: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
@@ -70,7 +76,6 @@ def check_graph(
         _check_router_ports(flow, nodes, edges, problems)
         _check_requests(nodes, edges, problems)
     roles = {name: node.role if node else None for name, node in nodes.items()}
-    # Cached: a program that builds a thousand flows of one shape pays for one check.
     shape = tuple(roles.items()), tuple([(edge.source, edge.port, edge.target) for edge in edges])
     if not (parts.is_complete and _is_sound(*shape, added, open_start, open_end)):
         locations = {name: node.location for name, node in flow.nodes.items()}

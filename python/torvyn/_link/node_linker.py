@@ -31,6 +31,7 @@ from torvyn._link.component_library import Library, LoadedComponent
 from torvyn._link.component_traits import (
     ARGUMENTS,
     ERROR,
+    CallStyle,
     call_style_of,
     check_config_kind,
     inputs_of,
@@ -230,21 +231,21 @@ class _Node:
 
     def _run(self) -> str:
         component, record = self.component, self.record
-        is_async = call_style_of(component, self.role).is_async
-        if is_async is None:
+        style = call_style_of(component, self.role)
+        if style.is_async is None:
             location = record.location or self._location("run")
             message = f"`{class_name(component)}` has the role {self.role} but no "
             message += f"`{METHODS[self.role]}`"
             hint = _method_hint(component, METHODS[self.role])
             self.problems.add("link.method-missing", message, location, hint)
             return "inline"
-        for complaint in wrong_signatures(component, self.role):
+        for complaint in wrong_signatures(component, self.role, style):
             location = record.location or Location(path=self.path)
             message = f"node `{record.name}`: {complaint[0]}"
             self.problems.add("contract.wrong-signature", message, location, complaint[1])
         own = record.run or read_text_attribute(component, "run")
-        run = own or ("async" if is_async else "inline")
-        wrong = _wrong_run(run, component, self.role)
+        run = own or ("async" if style.is_async else "inline")
+        wrong = _wrong_run(run, style, component, self.role)
         if wrong is not None:
             self._complain("link.bad-run", wrong[0], "run", wrong[1])
         return str(run)
@@ -345,9 +346,9 @@ def _method_hint(component: AnyComponent, method: str) -> str:
     return f"write `def {method}({', '.join(('self', *ARGUMENTS[method]))})`"
 
 
-def _wrong_run(run: str, component: AnyComponent, role: str) -> _Complaint | None:
+def _wrong_run(run: str, style: CallStyle, component: AnyComponent, role: str) -> _Complaint | None:
     """The reason why the component cannot run this way, and a hint."""
-    style, name = call_style_of(component, role), class_name(component)
+    name = class_name(component)
     if run not in RUN_MODES:
         hint = suggestion(str(run), RUN_MODES, f"it must be {quoted(RUN_MODES, 'or')}")
         return f"`run` cannot be `{run}`", hint
