@@ -29,7 +29,7 @@ CONTRACT: Final = (
     "_lazy.py",
     "errors.py",
     "typing.py",
-    "contract",
+    "_contract",
     "sandbox/__init__.py",
     "sandbox/guest",
 )
