@@ -83,13 +83,15 @@ def test_a_loop_may_be_ended_by_many_threads() -> None:
     def end() -> None:
         start.wait()
         end_loop(loop, None)
+        are_closed.append(loop.is_closed())
 
+    are_closed: list[bool] = []
     threads = [threading.Thread(target=end) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert loop.is_closed()
+    assert are_closed == [True] * 8
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])

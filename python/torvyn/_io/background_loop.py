@@ -34,11 +34,13 @@ class _LoopThread(threading.Thread):
         self._is_ending = self._has_stopped = False
 
     def run(self) -> None:
-        with self._runner:
-            while not self._has_stopped:
-                # A component that raises SystemExit must not end the loop for what else is on it.
-                with contextlib.suppress(SystemExit, KeyboardInterrupt):
-                    self.loop.run_forever()
+        try:
+            with self._runner:
+                while not self._has_stopped:
+                    # What a component raises must not end the loop for what else is on it.
+                    with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                        self.loop.run_forever()
+        finally:
             _threads.pop(self.loop, None)
 
     def end(self) -> None:
