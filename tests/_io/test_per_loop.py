@@ -174,3 +174,18 @@ def test_a_resource_whose_opening_failed_is_opened_again() -> None:
         return await owner.get()
 
     assert asyncio.run(main()) == "opened"
+
+
+def test_an_owner_that_closes_while_a_resource_is_opened_leaves_it_to_the_loop() -> None:
+    made = Resources()
+    owner = ResourcePerLoop(made.open)
+
+    async def main() -> None:
+        opening = asyncio.create_task(owner.get())
+        await asyncio.sleep(0)
+        assert made.opened
+        await owner.aclose()
+        assert await opening is made.opened[0]
+
+    asyncio.run(main())
+    assert made.opened[0].closed_on is made.opened[0].loop

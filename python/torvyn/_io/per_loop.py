@@ -122,8 +122,10 @@ class _Scope(Generic[T]):
         self._generator: AsyncGenerator[T, None] | None = None
 
     async def open(self) -> T:
-        self._generator = self._open()
-        self.opened = opened = await anext(self._generator)
+        generator = self._open()
+        opened = await anext(generator)
+        # Not before: a generator that runs cannot be closed.
+        self._generator, self.opened = generator, opened
         return opened
 
     async def aclose(self) -> None:
