@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from componentize_py_types import Err  # type: ignore[import-not-found]
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
-from torvyn import errors, typing
+from torvyn import errors
 from torvyn._contract import functions
 from torvyn._contract.config import init_argument
 from torvyn._contract.element import (
@@ -30,8 +30,8 @@ from torvyn._contract.roles import batch_method_of, has_single_method
 from torvyn._contract.signals import Signal
 from torvyn.sandbox.guest import deep_json
 
-INCLUDED = (functions, typing)
-"""A guest cannot import later, and a component may use these first when it is called."""
+INCLUDED = (functions,)
+"""A guest cannot import later, and a component may use this first when it is called."""
 
 try:
     from wit_world.imports import buffer_allocator
