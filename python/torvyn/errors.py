@@ -25,6 +25,7 @@ may have several diagnostics, because all problems of a manifest are reported in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Final
@@ -247,8 +248,22 @@ def install_hint(extra: str) -> str:
 
 
 def os_reason(error: BaseException) -> str:
-    """What the operating system says, as a part of a sentence: `no such file or directory`."""
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+    """Why a call failed, as a part of a sentence: `no such file or directory`.
+
+    The number of the operating system says it best: asyncio's text names the call instead, and
+    aiohttp's the host, in front of the error that has the number. The numbers of errors of TLS and
+    of looking up names are not the system's.
+    """
+    cause = getattr(error, "os_error", None) or error
+    number = getattr(cause, "errno", None)
+    if type(cause).__module__ == "ssl":
+        untrusted = getattr(cause, "verify_message", None)
+        return f"certificate verify failed: {untrusted}" if untrusted else f"TLS: {cause}"
+    if isinstance(number, int) and number > 0 and type(cause).__module__ != "socket":
+        return os.strerror(number).lower()
+    if isinstance(cause, TimeoutError) and not str(cause):
+        return "it did not answer in time"
+    return (getattr(cause, "strerror", None) or str(cause) or type(cause).__name__).lower()
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

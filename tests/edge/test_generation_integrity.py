@@ -107,11 +107,9 @@ def test_files_that_look_the_same_are_read_once_per_boot(
 def test_files_are_read_again_after_a_boot(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    boot = tmp_path / "boot_id"
-    monkeypatch.setattr("torvyn.edge.generations.integrity._BOOT_ID", boot)
     chunks: list[str] = []
     for name in ("one", "one", "two"):
-        boot.write_text(name)
+        monkeypatch.setattr("torvyn.edge.generations.integrity.boot_id", lambda name=name: name)
         Integrity(deployment.verified).damage(
             deployment.record(2),
             deployment.path(2),

@@ -85,8 +85,9 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 def is_settled(engine: Engine) -> bool:
     """No connection of an `openai` engine waits for the end of a response."""
     clients = getattr(engine._client, "_clients", None)  # type: ignore[attr-defined]
-    entries = [] if clients is None else clients._entries.values()
-    return not background_tasks() and not any(client.draining for _, client in entries)
+    scopes = [] if clients is None else clients._scopes._values.values()
+    opened = [scope.opened for scope in scopes if scope.opened is not None]
+    return not background_tasks() and not any(client.draining for client in opened)
 
 
 def nothing_runs(engine: Engine) -> bool:

@@ -4,6 +4,8 @@ files            locks, files and folders that are whole after a crash
 backoff          delays between tries, and what a server asks for
 background_loop  work on a loop that the caller does not run
 event_loop       what asyncio lacks
+other_loops      event loops of other libraries, on which nothing of ours runs
+per_loop         what each event loop has its own of
 turns            turns on a loop, for tasks that always have more to do
 closing          `with` and `async with` for objects that have `close`
 http_client      HTTP connections of aiohttp, one pool per loop

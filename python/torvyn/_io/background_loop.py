@@ -1,8 +1,8 @@
 """Work on a loop that the caller does not run: in the background, or apart from everything else.
 
-The background loop is an event loop on a daemon thread, one per process, for work that no loop of
-the program runs. `run_apart` runs one coroutine on a loop and a thread of its own. `SyncReader`
-reads an async stream that runs on another thread's loop.
+Every loop of ours that a thread runs is started by `start_loop`. The background loop is one of
+them, one per process, for work that no loop of the program runs. A thread waits for a coroutine of
+another loop with `wait_for`, and reads an async stream of another loop with `SyncReader`.
 
 While the process exits, daemon threads wait and raise no errors. When the main thread has returned,
 models and connections are closed while daemon threads still run; the interpreter then stops them
@@ -19,50 +19,69 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
-from weakref import WeakSet
+
+
+class _LoopThread(threading.Thread):
+    """Runs a loop until `end`; then cancels the tasks that are left, and closes the loop."""
+
+    def __init__(self) -> None:
+        super().__init__(name="torvyn-loop", daemon=True)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.loop = self._runner.get_loop()
+        self._is_ending = self._has_stopped = False
+
+    def run(self) -> None:
+        try:
+            with self._runner:
+                while not self._has_stopped:
+                    # What a component raises must not end the loop for what else is on it.
+                    with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                        self.loop.run_forever()
+        finally:
+            _threads.pop(self.loop, None)
+
+    def end(self) -> None:
+        with _lock:
+            is_first, self._is_ending = not self._is_ending, True
+        if is_first:
+            self.loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        self._has_stopped = True
+        self.loop.stop()
+
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
-_pid: int | None = None
-_started: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-_ended: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+_threads: Final[dict[asyncio.AbstractEventLoop, _LoopThread]] = {}
 
 
 def start_loop() -> asyncio.AbstractEventLoop:
-    """A loop on a daemon thread of its own, for what may block it."""
-    loop = asyncio.new_event_loop()
-    _started.add(loop)
-    threading.Thread(target=_run, args=(loop,), name="torvyn-loop", daemon=True).start()
-    return loop
+    """A loop on a daemon thread of its own, for what may block it. Somebody must end it."""
+    thread = _LoopThread()
+    _threads[thread.loop] = thread
+    thread.start()
+    return thread.loop
 
 
-def end_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends a loop that `start_loop` has started, once nothing blocks it."""
-    if loop in _ended:
-        return
-    _ended.add(loop)
-    loop.call_soon_threadsafe(loop.stop)
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """A component that raises SystemExit must not end the loop for everything else on it."""
-    while loop not in _ended:
-        with contextlib.suppress(SystemExit, KeyboardInterrupt):
-            loop.run_forever()
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
+def end_loop(loop: asyncio.AbstractEventLoop, wait_s: float | None = 0) -> None:
+    """Ends a loop that `start_loop` has started, once nothing blocks it, and cancels its tasks.
+    With `wait_s`, waits for that, at most so long; None is without a limit."""
+    if (thread := _threads.get(loop)) is not None:
+        thread.end()
+        if wait_s != 0:
+            thread.join(wait_s)
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The loop. The first call starts it, also in a forked process."""
-    global _loop, _pid
+    """The loop of the process. The first call starts it."""
+    global _loop
     with _lock:
-        if _loop is None or _pid != os.getpid():
-            _loop, _pid = start_loop(), os.getpid()
+        if _loop is None:
+            _loop = start_loop()
         return _loop
 
 
@@ -74,15 +93,24 @@ def discard_background_loop(loop: asyncio.AbstractEventLoop) -> None:
             _loop = None
 
 
+def _forget_parent() -> None:
+    """A forked process has none of the threads, and may have got the lock from one that held it."""
+    global _lock, _loop
+    _lock, _loop = threading.Lock(), None
+    _threads.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+
 def is_background_loop(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether it runs on a thread of its own, and not in the program."""
-    return loop in _started
+    return loop in _threads
 
 
 def is_abandoned() -> bool:
     """Whether the process is exiting without waiting for this thread."""
-    main = threading.main_thread()
-    return not main.is_alive() and threading.current_thread() is not main
+    return threading.current_thread().daemon and not threading.main_thread().is_alive()
 
 
 def wait_if_abandoned() -> None:
@@ -102,37 +130,31 @@ async def await_if_abandoned() -> None:
 Result = TypeVar("Result")
 
 
+def wait_for(
+    coroutine: Coroutine[Any, Any, Result],
+    loop: asyncio.AbstractEventLoop,
+    limit_s: float | None = None,
+) -> Result:
+    """Runs the coroutine on the loop, of another thread, and returns its result. An exception here
+    cancels it, such as an interrupt, or the `TimeoutError` after `limit_s`."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    try:
+        return future.result(limit_s)
+    except BaseException:
+        wait_if_abandoned()
+        future.cancel()
+        raise
+
+
 def run_apart(work: Coroutine[Any, Any, Result]) -> Result:
     """The result of the coroutine, which runs on an event loop and a thread of its own: it writes
-    files, and would delay whatever else ran there. An interrupt cancels it."""
-    result: Future[Result] = Future()
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Result]]] = Future()
-    thread = threading.Thread(
-        target=_run_apart, args=(work, started, result), name="torvyn-apart", daemon=True
-    )
-    thread.start()
+    files, and would delay whatever else ran there. An interrupt cancels it, and waits for its
+    end."""
+    loop = start_loop()
     try:
-        return result.result()
-    except KeyboardInterrupt:
-        loop, task = started.result()
-        loop.call_soon_threadsafe(task.cancel)
-        raise
+        return wait_for(work, loop)
     finally:
-        thread.join()
-
-
-def _run_apart(
-    work: Coroutine[Any, Any, Result], started: Future[Any], result: Future[Result]
-) -> None:
-    async def main() -> Result:
-        started.set_result((asyncio.get_running_loop(), asyncio.current_task()))
-        return await work
-
-    try:
-        with asyncio.Runner() as runner:
-            result.set_result(runner.run(main()))
-    except BaseException as error:
-        result.set_exception(error)
+        end_loop(loop, wait_s=None)
 
 
 Item = TypeVar("Item")
@@ -143,17 +165,6 @@ AHEAD: Final = 64
 _LEAVE_TIMEOUT_S: Final = 2.0
 """How long a reader that leaves waits for the end of the stream, which may wait for a thread."""
 _EMPTY: Final = object()
-
-
-def wait_for(coroutine: Coroutine[Any, Any, Result], loop: asyncio.AbstractEventLoop) -> Result:
-    """Runs the coroutine on the loop and returns its result. An exception here cancels it."""
-    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
-    try:
-        return future.result()
-    except BaseException:
-        wait_if_abandoned()
-        future.cancel()
-        raise
 
 
 class SyncReader(Generic[Item]):

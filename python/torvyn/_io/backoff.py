@@ -14,7 +14,6 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 logger = logging.getLogger("torvyn.protocol")
@@ -145,6 +144,8 @@ def _timestamp_s(date: str | None) -> float | None:
     """Parses an HTTP date in any of its three forms."""
     if not date:
         return None
+    from email.utils import parsedate_to_datetime
+
     try:
         moment = parsedate_to_datetime(date)
         # The oldest form names no time zone; HTTP dates are always GMT.

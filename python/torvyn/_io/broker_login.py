@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from torvyn.errors import FlowError
+from torvyn.errors import FlowError, os_reason
 
 
 class Secrets(NamedTuple):
@@ -68,7 +68,7 @@ def _content(key: str, file: str) -> str | None:
     try:
         return Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        reason = os_reason(error) if isinstance(error, OSError) else "it is not text"
         raise unusable(f"`{key}` of `[cluster]`: {file} cannot be read: {reason}") from None
 
 

@@ -9,7 +9,8 @@ from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn._io.event_loop import PerLoop, keep_task
+from torvyn._io.event_loop import keep_task
+from torvyn._io.per_loop import ResourcePerLoop
 
 if TYPE_CHECKING:
     import aiohttp
@@ -19,7 +20,7 @@ logger = logging.getLogger("torvyn.concurrency")
 _DRAIN_S: Final = 0.5
 
 
-class ConnectionPool(PerLoop["aiohttp.ClientSession"]):
+class ConnectionPool(ResourcePerLoop["aiohttp.ClientSession"]):
     """Gives each running loop its session. A session must be closed before its loop ends, or
     aiohttp logs an error."""
 

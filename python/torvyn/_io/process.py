@@ -6,8 +6,6 @@ thread, and restores what was there before.
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import os
 import select
 import signal
@@ -17,7 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    import asyncio
 
 _NUMBERS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -136,6 +137,8 @@ def kept_fault_handlers() -> Iterator[None]:
     The sandbox turns these signals into the traps of its guests. Libraries that install handlers of
     their own after it (Ray does when it connects) would make a trap end the process.
     """
+    import ctypes
+
     sigaction = ctypes.CDLL(None).sigaction
     before = {each: ctypes.create_string_buffer(_HANDLER_BYTES) for each in FAULTS}
     for each, handler in before.items():

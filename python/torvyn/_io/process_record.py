@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from torvyn._io.resources import boot_id
+
 _PROC: Final = Path("/proc")
 _POLL_S: Final = 0.02
 _KILL_WAIT_S: Final = 5.0
@@ -68,7 +70,7 @@ class ProcessRecord:
         return pid in self.members()
 
     def _is_of_this_boot(self) -> bool:
-        return self.started.partition(" ")[0] == _boot()
+        return self.started.partition(" ")[0] == boot_id()
 
 
 def _send(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None:
@@ -99,7 +101,7 @@ def _start_time(pid: int) -> str | None:
     """The boot and the time since then at which a process started; None without such a process."""
     fields = _stat(pid)
     if fields:
-        return f"{_boot()} {fields[19]}"
+        return f"{boot_id()} {fields[19]}"
     return None if _PROC.joinpath("stat").exists() else _ps("lstart=", "-p", str(pid)) or None
 
 
@@ -115,13 +117,6 @@ def _stat(pid: int) -> list[str]:
         return _PROC.joinpath(str(pid), "stat").read_text().rpartition(") ")[2].split()
     except OSError:
         return []
-
-
-def _boot() -> str:
-    try:
-        return _PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _sessions() -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The memory, the CPUs and the open files that this process may use, and the memory that it uses.
+"""The memory, the CPUs and the open files that this process may use, what it uses, and the boot.
 
 The kernel lists the control groups of a process in `/proc/self/cgroup` and the mounted hierarchies
 in `/proc/self/mountinfo`. A limit of a parent applies as well, so the smallest one on the way up
@@ -175,17 +175,24 @@ def allowed_cpus() -> int:
 
 def resident_bytes(root: Path = SYSTEM) -> int | None:
     """The memory that the process has in RAM; None if the system does not say."""
-    try:
-        pages = (root / "proc/self/statm").read_text().split()[1]
-    except (OSError, IndexError):
-        return None
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    _, pages, *_ = [*_read(root / "proc/self/statm").split(), "", ""]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") if pages else None
+
+
+def boot_id(root: Path = SYSTEM) -> str:
+    """Names this machine since it was started; empty if the system does not say."""
+    return _read(root / "proc/sys/kernel/random/boot_id").strip()
+
+
+def open_file_limits() -> tuple[int, int]:
+    """How many files the process may have open, and to how many it may raise that."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def raise_open_files() -> tuple[int, int]:
     """Raises the soft limit of open files to the hard one; returns the limit before and now. The
     usual soft limit, 1024, is for programs that call `select`; nothing here does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = open_file_limits()
     if soft == hard:
         return soft, soft
     try:
@@ -203,9 +210,6 @@ def _cores() -> int:
 
 
 def _installed_bytes(root: Path) -> int | None:
-    try:
-        lines = (root / "proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
+    lines = _read(root / "proc/meminfo").splitlines()
     totals = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:")]
     return totals[0] if totals else None

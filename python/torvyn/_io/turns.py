@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Final
+
+from torvyn._io.per_loop import PerLoop
 
 SLICE_S: Final = 0.0005
 _STEPS_PER_LOOK: Final = 4
@@ -84,18 +85,9 @@ class Turns:
         self._has_begun = False
 
 
-_turns: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Turns]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def turns_here() -> Turns:
-    """The turns of the running loop."""
-    loop = asyncio.get_running_loop()
-    turns = _turns.get(loop)
-    if turns is None:
-        turns = _turns[loop] = Turns()
-    return turns
+_turns: Final[PerLoop[Turns]] = PerLoop(lambda _: Turns())
+turns_here: Final = _turns.here
+"""The turns of the running loop."""
 
 
 class Share:

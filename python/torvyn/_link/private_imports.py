@@ -15,7 +15,6 @@ import importlib.util
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -103,7 +102,7 @@ def open_folder(path: Path) -> Folder:
     return folder
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds modules of the private packages only."""
 
     def find_spec(

@@ -26,14 +26,10 @@ def not_found(what: str, where: str, hint: str | None = None) -> MissingError:
 
 
 def unreadable(path: Path, error: OSError) -> MissingError:
-    message = f"cannot read `{path}`: {_reason(error)}"
+    message = f"cannot read `{path}`: {os_reason(error)}"
     return MissingError("artifact.unreadable", message)
 
 
 def unwritable(path: Path, error: OSError) -> MissingError:
-    message = f"cannot write `{path}`: {_reason(error)}"
+    message = f"cannot write `{path}`: {os_reason(error)}"
     return MissingError("artifact.unwritable", message)
-
-
-def _reason(error: OSError) -> str:
-    return os_reason(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 import click
 
@@ -49,5 +48,7 @@ def _near(error: click.BadParameter) -> str | None:
     """A hint with the most similar choice; click's message begins with the value in quotes."""
     choices = getattr(error.param.type, "choices", ()) if error.param else ()
     value = error.message.split("'")[1] if error.message.startswith("'") else ""
+    from difflib import get_close_matches
+
     near = get_close_matches(value, choices, n=1)
     return f"did you mean `{near[0]}`?" if near else None

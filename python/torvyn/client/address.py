@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from torvyn.client import failures
-from torvyn.errors import InvalidInput
+from torvyn.errors import InvalidInput, os_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Address:
 
 
 def unusable_ca(ca: str | os.PathLike[str], error: OSError) -> InvalidInput:
-    why = error.strerror or error
+    why = os_reason(error)
     return failures.bad_option(f"cannot read the certificates in `ca`: {os.fspath(ca)}: {why}")
 
 

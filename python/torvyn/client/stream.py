@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from torvyn._io.closing import AsyncCloseOnExit
-from torvyn._io.event_loop import require_asyncio
+from torvyn._io.other_loops import require_asyncio
 from torvyn.client import failures
 from torvyn.client.completion import CompletionBuilder
 from torvyn.client.paced_text import pace_text

@@ -56,8 +56,7 @@ def _close_all() -> None:
     """Ends the open streams of a program that exits, as leaving their loops would."""
     for stream in list(_OPEN):
         with contextlib.suppress(Exception):
-            future = asyncio.run_coroutine_threadsafe(stream.aclose(), background_loop())
-            future.result(_CLOSE_TIMEOUT_S)
+            wait_for(stream.aclose(), background_loop(), _CLOSE_TIMEOUT_S)
 
 
 class Stream(StreamProperties, CloseOnExit):

@@ -7,14 +7,12 @@ ever.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from torvyn._io.backoff import LONGEST_DELAY_S, Backoff
-from torvyn._io.event_loop import is_ending
 
 logger = logging.getLogger("torvyn.components")
 
@@ -43,6 +41,10 @@ def keep_running(
 
 async def keep_task_running(loop: Callable[[], Awaitable[None]], report: Report) -> None:
     """The same for a coroutine function, in the present task, until the task is cancelled."""
+    import asyncio
+
+    from torvyn._io.event_loop import is_ending
+
     restarts = _Restarts(report)
     while True:
         try:

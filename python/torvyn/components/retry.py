@@ -6,7 +6,6 @@ nothing is lost. There is no last try.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from typing import ClassVar, Final, TypeVar
@@ -77,7 +76,7 @@ class RetryLoop:
 
     def wait(self, error: Exception) -> None:
         """Waits before the next attempt."""
-        reason = describe(error)
+        reason = os_reason(error)
         self._connection.lost(reason)
         if self._fails:
             raise Unavailable(reason) from error
@@ -139,14 +138,3 @@ class PollRetry:
         if self._fails:
             raise Unavailable(f"cannot read {self._connection.address}: {reason}")
         return PENDING.after(self._backoff.next_delay_s())
-
-
-def describe(error: Exception) -> str:
-    """The reason in a few words."""
-    if type(error).__module__ == "ssl":
-        why = getattr(error, "verify_message", None)
-        return f"certificate verify failed: {why}" if why else f"TLS: {error}"
-    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        # The text of an asyncio error names the call, not the reason.
-        return os.strerror(error.errno).lower()
-    return os_reason(error)

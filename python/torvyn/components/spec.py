@@ -6,7 +6,6 @@ page, so the docs and the parser agree.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -71,5 +70,7 @@ class Spec:
 def did_you_mean(name: str, known: Iterable[str], other_names: Mapping[str, str]) -> str:
     """The end of a hint: the option that an unknown name may stand for."""
     names = {**{option: option for option in known}, **other_names}
+    import difflib
+
     near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean `{names[near[0]]}`?" if near else ""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
+from torvyn._io.resources import boot_id
+
 _STEP_NS: Final = 1_000_000_000
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def uptime_s() -> float:
@@ -24,10 +24,8 @@ def uptime_s() -> float:
 
 def boot_number() -> int:
     """A number that differs from boot to boot; 0 if it is unknown."""
-    try:
-        return zlib.crc32(_BOOT_ID.read_bytes()) or 1
-    except OSError:
-        return 0
+    name = boot_id()
+    return zlib.crc32(name.encode()) or 1 if name else 0
 
 
 class AgeClock:

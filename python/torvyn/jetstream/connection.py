@@ -17,8 +17,7 @@ from torvyn._io.event_loop import end_task, is_ending
 from torvyn._io.packages import import_package, quiet_logger
 from torvyn.components.connection import Connection
 from torvyn.components.restart import keep_task_running
-from torvyn.components.retry import describe
-from torvyn.errors import FlowError
+from torvyn.errors import FlowError, os_reason
 from torvyn.jetstream.addresses import BrokerAddresses
 from torvyn.jetstream.failures import (
     BrokerDenied,
@@ -178,7 +177,7 @@ class BrokerConnection:
             # Its settings cannot be used; a file may be there again.
             return self._reason or error.message
         except (OSError, TimeoutError, ValueError, self._nats.errors.Error) as error:
-            return self._reason or describe(error).removeprefix("nats: ")
+            return self._reason or os_reason(error).removeprefix("nats: ")
         finally:
             self.client = None
             self._ready.clear()
@@ -244,7 +243,7 @@ class BrokerConnection:
         self._servers += [each.geturl() for each in found]
 
     async def _on_error(self, error: Exception) -> None:
-        text = describe(error).removeprefix("nats: ")
+        text = os_reason(error).removeprefix("nats: ")
         if (denial := Denial.parse(text)) is None:
             self._reason = text
             return

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 from typing import Any, Final, NoReturn
 
 from torvyn._contract.element import Element, Output, json_text
 from torvyn._contract.enums import ErrorKind, FailureKind
 from torvyn._contract.inspection import class_name, describe_error, is_instance, safe_str
-from torvyn._io.event_loop import NOT_ASYNCIO, needs_other_loop
+from torvyn._io.other_loops import NOT_ASYNCIO, needs_other_loop
 from torvyn._link.component_traits import is_guest
 from torvyn._link.plan import NodePlan, Plan
 from torvyn.errors import (
@@ -157,7 +157,8 @@ def is_from_outside(error: BaseException) -> bool:
     the main thread, or a cancellation of the task that called the component."""
     if isinstance(error, KeyboardInterrupt):
         return threading.current_thread() is threading.main_thread()
-    if isinstance(error, asyncio.CancelledError):
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task() if asyncio._get_running_loop() is not None else None
         return task is not None and task.cancelling() > 0
     return False

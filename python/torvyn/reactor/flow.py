@@ -132,7 +132,7 @@ class Flow(SwappableFlow):
 
     async def run_async(self) -> Statistics:
         """Like `run`, on the running event loop; other tasks run between the turns."""
-        from torvyn._io.event_loop import require_asyncio
+        from torvyn._io.other_loops import require_asyncio
         from torvyn.reactor.loop_driver import drive_on_loop
 
         require_asyncio("`run_async`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Collection
 from concurrent.futures import Future
@@ -54,6 +53,8 @@ class SwappableFlow(FlowFeed):
         **options: Unpack[SwapKeywords],
     ) -> SwapReport:
         """Like `swap`, for a task on an event loop."""
+        import asyncio
+
         plan = self._new_node(node, component, config)
         future = self._submit(plan, options)
         while not future.done():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from torvyn._contract.element import Element
 from torvyn._contract.enums import TurnStatus
 from torvyn._io.background_loop import background_loop
-from torvyn._io.event_loop import require_asyncio
+from torvyn._io.other_loops import require_asyncio
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable
+from typing import Final
 
+from torvyn._io.per_loop import PerLoop
 from torvyn._native import Waker
 
 
@@ -58,14 +60,6 @@ class LoopWaker:
                 loop.call_exception_handler(context)
 
 
-_wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def waker_of(loop: asyncio.AbstractEventLoop) -> LoopWaker:
-    """The loop's waker; the first call makes it. Call it on the loop's thread."""
-    waker = _wakers.get(loop)
-    if waker is None:
-        waker = _wakers[loop] = LoopWaker(loop)
-    return waker
+_wakers: Final[PerLoop[LoopWaker]] = PerLoop(LoopWaker)
+waker_of: Final = _wakers.of
+"""The loop's waker; the first call makes it. Call it on the loop's thread."""

@@ -89,7 +89,7 @@ def test_signatures_travel_with_the_artifact(
         attach_bundle(layout, artifact, bundle.sign(artifact.digest, each))
     assert push(layout, artifact, f"{repository}:1.0").referrers == 2
 
-    rule = Rule("oci:", "reject", (key.public, backup.public), threshold=2)
+    rule = Rule("oci://", "reject", (key.public, backup.public), threshold=2)
     strict = replace(options, policy=TrustPolicy((rule,)))
 
     assert fetch(f"{repository}:1.0", strict).verification.signers == {key.public, backup.public}

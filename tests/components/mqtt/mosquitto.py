@@ -3,6 +3,7 @@
 import contextlib
 import getpass
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -55,6 +56,10 @@ class Mosquitto:
             # It ignores a signal between its last line of log and its main loop.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(2)
+
+    def reload(self):
+        """Reads its files of rights again."""
+        self._process.send_signal(signal.SIGHUP)
 
     def restart(self):
         self.stop()

@@ -101,14 +101,24 @@ def test_a_call_that_is_cancelled_while_the_broker_is_away_ends_at_once(broker, 
     assert asyncio.run(cancel())
 
 
-def test_a_message_that_the_broker_does_not_allow_is_an_error(tmp_path, sink):
+def test_a_message_that_the_broker_does_not_allow_waits_until_it_does(tmp_path, sink):
     (tmp_path / "acl").write_text("topic write allowed\n")
     options = ("allow_anonymous true", f"acl_file {tmp_path / 'acl'}")
     with running_broker(tmp_path, *options) as broker:
         sink(broker.url, topic="allowed").push(Element("a"))
+        out = sink(broker.url, topic="other").sink
 
-        with pytest.raises(Unavailable, match="not authorized"):
-            sink(broker.url, topic="other").push(Element("b"))
+        async def push():
+            pushed = asyncio.ensure_future(out.push_batch([Element("b")]))
+            while "not authorized" not in str(out.connection.status.reason):
+                await asyncio.sleep(0.01)
+            (tmp_path / "acl").write_text("topic write other\n")
+            broker.reload()
+            await pushed
+
+        asyncio.run(asyncio.wait_for(push(), 20))
+
+        assert out.connection.status.state == "connected"
 
 
 def test_an_element_that_the_broker_would_hang_up_on_is_at_fault(tmp_path, sink):

@@ -142,8 +142,8 @@ SECRET = "SUAsecretsecretsecret"
         ("nkey", SECRET, "is not the seed of a user"),
         ("nkey_file", SECRET, "is not the seed of a user"),
         ("credentials_file", f"-----BEGIN USER NKEY SEED-----\n{SECRET}", "has no block"),
-        ("password_file", None, "cannot be read: No such file"),
-        ("token_file", None, "cannot be read: No such file"),
+        ("password_file", None, "cannot be read: no such file"),
+        ("token_file", None, "cannot be read: no such file"),
         ("ca_file", SECRET, "cannot be used"),
     ],
 )

@@ -7,7 +7,6 @@ machine's speed varies.
 
 from __future__ import annotations
 
-import os
 import platform
 import threading
 import time
@@ -194,10 +193,11 @@ def _ceiling(number: float) -> int:
 
 def machine() -> dict[str, Any]:
     import torvyn
+    from torvyn._io.resources import read_resources
 
     return {
         "torvyn": torvyn.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
+        "cores": read_resources().cores,
     }

@@ -131,7 +131,9 @@ def _service_manager() -> Finding:
 
 
 def _open_files() -> Finding:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    from torvyn._io.resources import open_file_limits
+
+    soft, hard = open_file_limits()
     text = "no limit" if soft == resource.RLIM_INFINITY else str(soft)
     if soft != hard:
         most = "no limit" if hard == resource.RLIM_INFINITY else str(hard)

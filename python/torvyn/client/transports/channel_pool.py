@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from torvyn._io.per_loop import PerLoop
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.failures import ServerError
@@ -29,12 +29,7 @@ class ChannelPool:
         self._connect = connect
         self._idle_s = address.idle_timeout_s
         self._server = address.name
-        self._channels: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Channel]] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._connect_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._per_loop: PerLoop[_Channels] = PerLoop(lambda _: _Channels())
 
     async def open(self, request: StreamRequest) -> ChannelStream | None:
         while True:
@@ -80,7 +75,9 @@ class ChannelPool:
             raise rejection
 
     async def aclose(self) -> None:
-        for channel in self._channels.pop(asyncio.get_running_loop(), []):
+        here = self._per_loop.here()
+        opened, here.opened = here.opened, []
+        for channel in opened:
             await channel.aclose()
 
     async def _end_elsewhere(self, id: str, record: dict[str, Any]) -> bool:
@@ -104,23 +101,30 @@ class ChannelPool:
             raise failures.connection_lost(why, self._server) from error
 
     def _find(self, id: str) -> tuple[Channel, ChannelStream] | None:
-        for channel in self._channels.get(asyncio.get_running_loop(), []):
+        for channel in self._per_loop.here().opened:
             if (stream := channel.find(id)) is not None:
                 return channel, stream
         return None
 
     async def _channel(self) -> tuple[Channel, bool]:
         """A channel with capacity for one more stream, and whether it is new."""
-        loop = asyncio.get_running_loop()
-        async with self._connect_locks.setdefault(loop, asyncio.Lock()):
-            channels = [one for one in self._channels.get(loop, []) if not one.is_over]
-            self._channels[loop] = channels
-            for channel in channels:
+        here = self._per_loop.here()
+        async with here.connecting:
+            here.opened = [one for one in here.opened if not one.is_over]
+            for channel in here.opened:
                 if channel.load < STREAMS_PER_CHANNEL:
                     return channel, False
             channel = Channel(await self._connect(), self._idle_s)
-            channels.append(channel)
+            here.opened.append(channel)
             return channel, True
+
+
+class _Channels:
+    """The channels of one loop; one is connected at a time."""
+
+    def __init__(self) -> None:
+        self.opened: list[Channel] = []
+        self.connecting = asyncio.Lock()
 
 
 def _is_stateful(request: StreamRequest) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,7 @@ from torvyn._io.packages import import_package
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.transports.transport import ConnectionLost
-from torvyn.errors import Unavailable
+from torvyn.errors import Unavailable, os_reason
 from torvyn.protocol import traceparent
 
 if TYPE_CHECKING:
@@ -134,10 +133,7 @@ def _why(error: Exception) -> str:
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not trusted ({error.certificate_error})"
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
-        return os.strerror(cause.errno).lower()
-    return str(cause) or type(cause).__name__
+    return os_reason(error)
 
 
 def _trace_reuse() -> aiohttp.TraceConfig:

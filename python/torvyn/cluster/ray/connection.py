@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from torvyn._io.local_cluster import ray_environment, running_cluster
 from torvyn._io.process import kept_fault_handlers
+from torvyn._io.resources import read_resources
 from torvyn.cluster.placement import Group, Placement
 from torvyn.cluster.ray.failures import no_room, package_missing, ray_in_use, ray_unavailable
 from torvyn.errors import UsageError
@@ -140,7 +141,7 @@ def _local_options(placement: Placement) -> dict[str, Any]:
         for name, amount in group.needs.resources.items():
             resources[name] = resources.get(name, 0.0) + amount * group.replicas
     return {
-        "num_cpus": max(math.ceil(cpus), os.cpu_count() or 1),
+        "num_cpus": max(math.ceil(cpus), read_resources().cores),
         "resources": resources,
         "object_store_memory": OBJECT_STORE_BYTES,
         "include_dashboard": False,

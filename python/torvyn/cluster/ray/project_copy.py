@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from torvyn._io.files import new_folder, own_temporary_folder
+from torvyn._io.resources import boot_id
 from torvyn._link.overrides import Overrides
 from torvyn._manifest.records import Manifest
 from torvyn.artifact.failures import invalid
@@ -34,10 +35,7 @@ _PREFIX: Final = "TORVYN_"
 @cache
 def host_id() -> str:
     """Names this machine since it was started."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + platform.node()
-    except OSError:
-        return platform.node()
+    return boot_id() + platform.node()
 
 
 def environment_of(manifest: Manifest, environ: Mapping[str, str]) -> dict[str, str]:

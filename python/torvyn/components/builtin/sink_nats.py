@@ -34,10 +34,9 @@ from torvyn.components.network.nats_client import (
     check_options,
     render_servers,
 )
-from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
 from torvyn.components.template import text_template
-from torvyn.errors import InvalidInput, Unavailable
+from torvyn.errors import InvalidInput, Unavailable, os_reason
 
 SPEC = Spec(
     name="nats",
@@ -197,7 +196,7 @@ class Nats(Sink):
         return {}
 
     def _report(self, error: Exception) -> None:
-        reason = describe(error).removeprefix("nats: ")
+        reason = os_reason(error).removeprefix("nats: ")
         if isinstance(error, Rejected) and error.code == STREAM_FULL:
             reason = f"the stream of {self._subject} is full"
         elif isinstance(error, Rejected) and error.code == NO_STREAM:

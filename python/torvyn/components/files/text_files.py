@@ -10,7 +10,7 @@ import os
 from typing import BinaryIO
 
 from torvyn.components.spec import Spec
-from torvyn.errors import MissingError
+from torvyn.errors import MissingError, os_reason
 
 
 def open_to_read(spec: Spec, path: str) -> BinaryIO:
@@ -26,7 +26,7 @@ def open_to_read(spec: Spec, path: str) -> BinaryIO:
         ) from error
     except (OSError, ValueError) as error:
         raise MissingError(
-            "components.file-unreadable", f"`{spec.name}`: cannot read {path}: {_reason(error)}"
+            "components.file-unreadable", f"`{spec.name}`: cannot read {path}: {os_reason(error)}"
         ) from error
 
 
@@ -45,7 +45,7 @@ def open_to_append(spec: Spec, path: str, *, truncate: bool) -> int:
         ) from error
     except (OSError, ValueError) as error:
         raise MissingError(
-            "components.file-unwritable", f"`{spec.name}`: cannot write {path}: {_reason(error)}"
+            "components.file-unwritable", f"`{spec.name}`: cannot write {path}: {os_reason(error)}"
         ) from error
 
 
@@ -59,8 +59,3 @@ def _near(place: str) -> str | None:
     if near:
         return f"did you mean {os.path.join(folder, near[0])}?"
     return None if os.path.isabs(place) else f"relative paths start from {os.getcwd()}"
-
-
-def _reason(error: OSError | ValueError) -> str:
-    reason = error.strerror if isinstance(error, OSError) else None
-    return (reason or str(error)).lower()

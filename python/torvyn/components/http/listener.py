@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 import hmac
 import ssl
-import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +17,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from torvyn._io.background_loop import end_loop, start_loop, wait_for
 from torvyn.components.http.request_body import split_body
-from torvyn.components.restart import keep_running
 from torvyn.errors import InvalidInput
 
 _RETRY_AFTER: Final = {"Retry-After": "1"}
@@ -53,21 +51,19 @@ class Listener:
         """The port that is listened on, once started."""
         self._options = options
         self._take = take
-        self._loop = asyncio.new_event_loop()
+        self._loop = start_loop()
         self._waiting: deque[list[Any]] = deque()
         """Requests that wait, in order: how many elements are not settled, and the future."""
         self._unsettled = 0
         self._is_closing = False
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
-        self._thread = threading.Thread(target=self._run, name="torvyn-http", daemon=True)
 
     # From other threads
 
     def start(self) -> None:
         """Listens; raises `OSError` if the port cannot be used."""
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(_START_S)
+        wait_for(self._open(), self._loop, _START_S)
 
     def settle(self, count: int) -> None:
         """The next elements are settled."""
@@ -77,18 +73,10 @@ class Listener:
     def close(self) -> None:
         """Answers what waits with 503, and stops listening."""
         with contextlib.suppress(RuntimeError, TimeoutError):
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(2 * _SHUTDOWN_S)
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_SHUTDOWN_S)
+            wait_for(self._close(), self._loop, 2 * _SHUTDOWN_S)
+        end_loop(self._loop, _SHUTDOWN_S)
 
     # On the loop
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        # The sockets stay open meanwhile, and clients wait.
-        keep_running(self._loop.run_forever, time.sleep)
-        self._loop.close()
 
     async def _open(self) -> None:
         # One more than the limit: some versions of aiohttp refuse a body of exactly this size.

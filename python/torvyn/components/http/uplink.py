@@ -22,8 +22,7 @@ from torvyn.components.http.answer import Response
 from torvyn.components.http.batch_body import Body
 from torvyn.components.http.http_client import HttpClient, Server
 from torvyn.components.restart import keep_running
-from torvyn.components.retry import describe
-from torvyn.errors import InvalidInput, Unavailable
+from torvyn.errors import InvalidInput, Unavailable, os_reason
 
 UNKNOWN_IN_A_ROW: Final = 8
 """After so many elements that the server does not know, none of them accepted in between, it is the
@@ -170,7 +169,7 @@ class Uplink:
         except http.client.HTTPException as error:
             return f"the server sent something that is not HTTP: {_text(error)}"
         except OSError as error:
-            return describe(error)
+            return os_reason(error)
         if answer.is_overloaded:
             self._rate.overloaded()
         return answer

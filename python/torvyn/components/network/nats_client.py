@@ -11,9 +11,10 @@ from torvyn._io.packages import import_package
 from torvyn.components.config import wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
-from torvyn.components.retry import ON_DISCONNECT, describe
+from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
+from torvyn.errors import os_reason
 from torvyn.text.redaction import without_credentials
 
 OPTIONS: Final = (
@@ -92,7 +93,7 @@ class NatsClient(ReconnectingClient):
         try:
             client = await self._connect(closed)
         except (OSError, TimeoutError, ValueError, self._nats.errors.Error) as error:
-            return self._reason or describe(error)
+            return self._reason or os_reason(error)
         self.client = client
         self.established()
         self._ready.set()
@@ -135,7 +136,7 @@ class NatsClient(ReconnectingClient):
         if isinstance(error, self._nats.errors.SlowConsumerError):
             self.dropped += 1
             return
-        self._reason = describe(error).removeprefix("nats: ")
+        self._reason = os_reason(error).removeprefix("nats: ")
 
 
 async def _close(client: Any) -> None:

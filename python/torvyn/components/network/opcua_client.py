@@ -13,7 +13,7 @@ from typing import Any
 from torvyn._io.packages import import_package, quiet_logger
 from torvyn.components.connection import Connection
 from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
-from torvyn.components.retry import describe
+from torvyn.errors import os_reason
 
 
 class OpcUaClient(ReconnectingClient):
@@ -48,7 +48,7 @@ class OpcUaClient(ReconnectingClient):
             await client.connect()
             await self._serve(client)
         except (OSError, TimeoutError, ValueError, self.ua.UaError) as error:
-            return describe(error)
+            return os_reason(error)
         finally:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(client.disconnect(), CLOSE_TIMEOUT_S)

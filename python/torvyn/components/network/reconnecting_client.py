@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from torvyn._io.background_loop import background_loop
+from torvyn._io.background_loop import background_loop, wait_for
 from torvyn._io.backoff import Backoff
 from torvyn._io.event_loop import end_task, is_ending
 from torvyn.components.connection import Connection
@@ -62,8 +62,8 @@ class ReconnectingClient:
     def stop(self) -> None:
         """Closes the connection. May be called from any thread but the loop's."""
         if self._is_started:
-            with contextlib.suppress(concurrent.futures.TimeoutError):
-                self.submit(self._end()).result(2 * CLOSE_TIMEOUT_S)
+            with contextlib.suppress(TimeoutError):
+                wait_for(self._end(), self._loop, 2 * CLOSE_TIMEOUT_S)
 
     async def _run(self) -> None:
         self._task = asyncio.current_task()

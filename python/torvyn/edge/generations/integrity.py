@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from torvyn._io.resources import boot_id
 from torvyn.artifact.blob_files import copy_checked, open_regular, read_regular
 from torvyn.artifact.model import MAX_MANIFEST_BYTES, ImageManifest, digest_of
 from torvyn.edge.generations.disk import Disk
@@ -23,7 +24,6 @@ from torvyn.edge.generations.records import PROJECT, GenerationRecord, artifact_
 from torvyn.errors import ArtifactError, TorvynError
 
 VERIFICATIONS: Final = ("boot", "start", "off")
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _DAMAGE: Final = (errno.ENOENT, errno.EIO, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EUCLEAN)
 """What the disk says of a file that was there. Other errors are of this process."""
 
@@ -99,9 +99,7 @@ class _Nowhere:
 
 def _looks(record: GenerationRecord, folder: Path) -> str:
     """A digest of what the file system says about the files, in this boot."""
-    digest = hashlib.sha256(record.digest.encode())
-    with suppress(OSError):
-        digest.update(_BOOT_ID.read_bytes())
+    digest = hashlib.sha256(f"{record.digest} {boot_id()} ".encode())
     for parent, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._contract.enums import PriorityClass
 from torvyn._io.background_loop import await_if_abandoned
-from torvyn._io.event_loop import require_asyncio
+from torvyn._io.other_loops import require_asyncio
 from torvyn._io.turns import Share
 from torvyn.engine.answer.answer import Reader
 from torvyn.engine.answer.outcome import Outcome

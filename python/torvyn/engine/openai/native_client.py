@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 import torvyn
-from torvyn._io.event_loop import PerLoop
+from torvyn._io.per_loop import ResourcePerLoop
 from torvyn.engine.openai.client import Direct, Part, UpstreamClient, UpstreamResponse
 from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.native_http import (
@@ -86,7 +86,7 @@ class NativeClient(UpstreamClient):
     def __init__(self, upstream: Upstream, connect_timeout_s: float) -> None:
         super().__init__(upstream, connect_timeout_s)
         self._target = Target.of(self._url)
-        self._clients: PerLoop[NativeHttp] = PerLoop(
+        self._clients: ResourcePerLoop[NativeHttp] = ResourcePerLoop(
             partial(open_native_http, connect_timeout_s, is_tls=self._target.is_tls)
         )
         self._fallback: UpstreamClient | None = None

@@ -6,7 +6,6 @@ thread, it tears the components down, reads the statistics and notifies those wh
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 import time
@@ -36,8 +35,8 @@ from torvyn.reactor.run.run_statistics import RunStatistics
 from torvyn.reactor.run.stored_shape import check_unread_store
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import (
-    AsyncDriver,
     BlockingDriver,
+    LifecycleDriver,
     LimitExceeded,
     no_limit,
 )
@@ -48,6 +47,8 @@ from torvyn.reactor.threads.stuck_calls import StuckCall, find_stuck_call, may_b
 from torvyn.reactor.threads.time_limits import TimeLimits, deadline_exceeded, end_not_stored
 
 if TYPE_CHECKING:
+    import asyncio
+
     from torvyn.reactor.carriers.durable_run import DurableRun
     from torvyn.reactor.run.refused_elements import RefusedElements
     from torvyn.reactor.run.run_swaps import RunSwaps
@@ -149,6 +150,10 @@ class Execution:
 
     async def start_on_loop(self) -> NativeFlow:
         """Like `start`, on the running event loop, which then drives the flow."""
+        import asyncio
+
+        from torvyn.reactor.runners.async_driver import AsyncDriver
+
         self.loop = asyncio.get_running_loop()
         driver = AsyncDriver(self.limits.call_limit)
         try:
@@ -159,7 +164,7 @@ class Execution:
             self._fail_early(error)
             raise
 
-    async def _init_components(self, driver: BlockingDriver | AsyncDriver) -> None:
+    async def _init_components(self, driver: LifecycleDriver) -> None:
         if (durable := self.durable) is not None:
             opened = partial(durable.open, self.runners)
             await driver.call_apart(opened, durable.cancel_start)
@@ -233,7 +238,7 @@ class Execution:
             # Those who wait are notified even if a teardown raises.
             self._end()
 
-    async def _finish_components(self, driver: BlockingDriver | AsyncDriver) -> None:
+    async def _finish_components(self, driver: LifecycleDriver) -> None:
         if (durable := self.durable) is not None:
             is_completed, limit_s = self.state is FlowState.COMPLETED, self.limits.deadline_left_s()
             finished = partial(durable.finish, is_completed, limit_s)
@@ -292,6 +297,8 @@ class Execution:
 
     async def aclose(self) -> None:
         """Like `close`, on the loop that drives."""
+        from torvyn.reactor.runners.async_driver import AsyncDriver
+
         native = self.native
         if native is None:
             return

@@ -13,7 +13,6 @@ from torvyn._contract.inspection import is_instance, own_attribute
 from torvyn._link.plan import EdgePlan, Plan
 from torvyn._native import NativeFlow
 from torvyn.components.connection import Connection
-from torvyn.components.text_guard import Guard
 from torvyn.reactor import statistics
 from torvyn.reactor.merged_statistics import merge
 from torvyn.reactor.native_statistics import from_native
@@ -146,8 +145,7 @@ class RunStatistics:
             counts = own_attribute(runner.component, "counts")
             if type(counts) is dict:
                 counters["counts"] = dict(counts)
-            component = runner.component
-            if is_instance(component, Guard) and component.removes_matches:
+            if counters["matches"] and _removes_matches(runner.component):
                 # A match that was all of an element has filtered that element.
                 counters["removed"] = max(counters["matches"] - counters["filtered"], 0)
 
@@ -167,6 +165,12 @@ class RunStatistics:
         """Reads again once the caller has taken the outputs of the last flush."""
         if self._last is not None and self.is_iterated:
             self._last = self._read(native)
+
+
+def _removes_matches(component: object) -> bool:
+    from torvyn.components.text_guard import Guard
+
+    return is_instance(component, Guard) and component.removes_matches
 
 
 def _connections(runners: Sequence[Runner]) -> Iterator[tuple[str, Connection]]:

@@ -6,7 +6,8 @@ first_step        an inline component on trial, on a thread until its first elem
 async_runner      on an event loop
 stepped_runner    step by step, in a simulator
 offloaded_runner  what thread, async and stepped runners share
-lifecycle_driver  drives `init` and `teardown` on a thread or a loop
+lifecycle_driver  drives `init` and `teardown`, on a thread that waits
+async_driver      the same on the loop that drives the flow
 call_timer        the time limit of async calls
 call_recorder     records calls for a trace
 """

@@ -14,6 +14,7 @@ from componentize_py_types import Err  # type: ignore[import-not-found]
 from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn import errors
+from torvyn._contract import functions
 from torvyn._contract.config import init_argument
 from torvyn._contract.element import (
     BINARY,
@@ -28,6 +29,9 @@ from torvyn._contract.element import (
 from torvyn._contract.roles import METHODS, batch_method_of, defines_method
 from torvyn._contract.signals import Signal
 from torvyn.sandbox.guest import deep_json
+
+INCLUDED = (functions,)
+"""A guest cannot import later, and a component may use this first when it is called."""
 
 try:
     from wit_world.imports import buffer_allocator

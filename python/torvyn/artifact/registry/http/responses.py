@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from torvyn._io.backoff import retry_after_s
 from torvyn.artifact.failures import too_large
-from torvyn.errors import ArtifactError, MissingError, TorvynError
+from torvyn.errors import ArtifactError, MissingError, TorvynError, os_reason
 from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
@@ -94,22 +92,10 @@ def failure(
 
 
 def unreachable(host: str, error: BaseException) -> MissingError:
-    reason = escape_controls(_reason(error)[:_MAX_DETAIL])
+    reason = escape_controls(os_reason(error)[:_MAX_DETAIL])
     hint = "check the name and the network; with `--offline`, `pull` and `run` use the cache"
     message = f"cannot reach {host}: {reason}"
     return MissingError("artifact.registry-unreachable", message, hint=hint)
-
-
-def _reason(error: BaseException) -> str:
-    # aiohttp's own text of a failed connection repeats the host, and has no words for the reason.
-    cause = getattr(error, "os_error", None)
-    if isinstance(cause, socket.gaierror):
-        return (cause.strerror or "unknown name").lower()
-    if isinstance(cause, OSError) and cause.errno:
-        return os.strerror(cause.errno).lower()
-    if isinstance(error, TimeoutError) and not str(error):
-        return "it did not answer in time"
-    return str(error) or type(error).__name__
 
 
 def untrusted(host: str, error: aiohttp.ClientConnectorCertificateError) -> ArtifactError:

@@ -3,13 +3,11 @@ one for elements, which native code uses."""
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from torvyn._io.background_loop import background_loop
+from torvyn._io.background_loop import background_loop, wait_for
 from torvyn._io.broker_login import NO_LOGIN, BrokerLogin
 from torvyn._native import NatsClient
 from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Publisher, Streams
@@ -78,11 +76,9 @@ class BrokerThread:
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs a coroutine on the loop, and waits for it."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
-            return future.result(WAIT_S)
-        except concurrent.futures.TimeoutError:
-            future.cancel()
+            return wait_for(work, self.loop, WAIT_S)
+        except TimeoutError:
             raise BrokerUnavailable("the broker does not answer") from None
 
     def soon(self, callback: Callable[[], Any]) -> None:

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 from machine_tree import UNIFIED, write_tree
 
-from torvyn._io.resources import Limits, Resources, allowed_cpus, read_resources, resident_bytes
+from torvyn._io.resources import (
+    Limits,
+    Resources,
+    allowed_cpus,
+    boot_id,
+    read_resources,
+    resident_bytes,
+)
 
 MiB = 1024 * 1024
 V1 = Path("/sys/fs/cgroup")
@@ -77,3 +84,10 @@ def test_the_limits_of_a_real_group_are_read(groups: dict[str, Path]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
 
     assert done.stdout.split() == [str(512 * MiB), "0.5", "1", "1"]
+
+
+def test_a_boot_has_a_name(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"proc/sys/kernel/random/boot_id": "5f0c-11\n"})
+
+    assert boot_id(root) == "5f0c-11"
+    assert boot_id(tmp_path / "elsewhere") == ""
