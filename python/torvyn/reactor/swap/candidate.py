@@ -30,9 +30,8 @@ _GRACE_S: Final = 1.0
 class Candidate:
     runner: Runner
 
-    def __init__(self, execution: Execution, old: Runner | None, node: NodePlan) -> None:
-        if old is not None:
-            check_memory(old, read_resources().limits.memory_bytes, resident_bytes())
+    def __init__(self, execution: Execution, old: Runner, node: NodePlan) -> None:
+        check_memory(old, read_resources().limits.memory_bytes, resident_bytes())
         self._execution = execution
         self._old = old
         self._node = node
@@ -53,7 +52,7 @@ class Candidate:
             raise init_timeout(execution.plan, node) from None
         connect_request([*execution.runners, self.runner])
         with suppress(AttributeError):
-            self.runner.component.is_successor = self._old is not None
+            self.runner.component.is_successor = True
         execution.counts.prepare_successor(self._old, self.runner)
 
     def init(self) -> None:
