@@ -65,6 +65,8 @@ class Flow(SwappableFlow):
         """Whether the run discards what earlier runs have saved. Set it before the run."""
         self.discarded_states: Collection[str] = ()
         """The nodes whose saved states the run discards."""
+        self.continued_nodes: Collection[str] = ()
+        """The nodes that have run before, in a flow that this one continues."""
         self._is_cancelled = False
         self.request_id: str | None = None
         """The request that the flow works for, as in `Element.context`. Set it before the run."""
@@ -290,6 +292,7 @@ class Flow(SwappableFlow):
                 request_id=self.request_id,
                 is_fresh=self.is_fresh,
                 discards=self.discarded_states,
+                continued=self.continued_nodes,
             )
             self._execution = execution
         return execution.prepare()

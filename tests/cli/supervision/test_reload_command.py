@@ -52,10 +52,10 @@ NODES = {name: f'component = "{name}"' for name in ("feed", "stamp", "print")}
 class Running:
     """A flow in a process of its own."""
 
-    def __init__(self, folder: Path, start: Start, cli: Cli) -> None:
+    def __init__(self, folder: Path, start: Start, cli: Cli, *options: str) -> None:
         self.folder, self._cli = folder, cli
         (folder / "gate").write_text("")
-        self.process = start("run", cwd=folder)
+        self.process = start("run", *options, cwd=folder)
         self.read()
 
     def write(self, name: str, old: str, new: str) -> None:
@@ -228,15 +228,20 @@ def test_without_an_answer_to_the_question_nothing_is_exchanged(running: Running
 
 @pytest.fixture
 def durable(
-    start: Start, project: Callable[..., Path], cli: Cli, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    project: Callable[..., Path],
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Running]:
     """A flow with checkpoints, whose source and sink are in one segment."""
+    options = getattr(request, "param", ())
     folder = tempfile.mkdtemp(prefix="tv")
     monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
     made = project(NODES, feed=SOURCE, stamp=STAMP, print=SINK)
     text = (made / "Torvyn.toml").read_text()
     (made / "Torvyn.toml").write_text(text + '[flow.main]\ncheckpoint = "50ms"\n')
-    yield Running(made, start, cli)
+    yield Running(made, start, cli, *options)
     shutil.rmtree(folder)
 
 
@@ -310,6 +315,15 @@ def test_the_command_says_that_a_new_graph_restarts_the_flow(durable: Running) -
 
     assert shown.err == "[torvyn] With a new graph the flow restarts from its checkpoint.\n"
     assert "The new graph runs: the flow restarted from its checkpoint in" in done.err
+
+
+@pytest.mark.parametrize("durable", [("--limit", "3")], indirect=True)
+def test_the_limit_of_a_run_counts_across_a_restart(durable: Running) -> None:
+    durable.write("Torvyn.toml", 'to = "stamp"', 'to = "stamp"\nqueue_depth = 3')
+    assert durable.reload("--yes").code == 0
+
+    assert [durable.read(), durable.read()] == ["x2-VERSION", "x3-VERSION"]
+    assert durable.process.wait(20) == 0
 
 
 def test_options_of_a_durable_edge_restart_the_flow(durable: Running) -> None:

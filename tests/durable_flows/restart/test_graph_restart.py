@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from changing_flow import ChangingFlow, Counted, Tag
@@ -251,6 +253,30 @@ def test_a_durable_edge_may_go_only_when_nothing_waits_there() -> None:
 
     assert answer["restarted_ms"] > 0
     assert gate.texts == [str(number) for number in range(1, 11)]
+
+
+def test_a_file_keeps_what_the_flow_has_written_before_the_restart(tmp_path: Path) -> None:
+    """Also where the old graph is back."""
+    source, file = Ten(), tmp_path / "out"
+
+    def plan(*inner: torvyn.Processor) -> Plan:
+        sink = torvyn.components.File({"path": str(file), "mode": "truncate"})
+        flow = torvyn.Flow(checkpoint_s=0.02).add("in", source).add("out", sink)
+        names = [each.tag for each in inner]
+        for name, each in zip(names, inner, strict=True):
+            flow.add(name, each)
+        for ends in pairwise(["in", *names, "out"]):
+            flow.connect(*ends)
+        return flow.plan
+
+    versions = Versions(plan(), is_fresh=True).start()
+    wait_until(lambda: versions.flow.statistics.edges[0].taken == 10)
+    assert versions.reload(plan(Tag("a")))["restarted_ms"] > 0
+    assert versions.reload(plan(Tag("a"), Refusing("b")))["errors"]
+    source.is_stopped = True
+    assert versions.wait(20)
+
+    assert file.read_text().split() == [str(number) for number in range(1, 11)]
 
 
 def test_a_flow_that_saves_nothing_is_refused() -> None:

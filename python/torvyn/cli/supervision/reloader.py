@@ -53,6 +53,8 @@ class Reloader:
         """What the restart that is under way changes, in words."""
         self._discards: frozenset[str] = frozenset()
         """The nodes whose states the successor discards."""
+        self._continued: frozenset[str] = frozenset()
+        """The nodes that have run in any version."""
         self._trial_until_s = 0.0
         """Until then a failure of the flow brings its old graph back."""
         self._code_before = self._code
@@ -239,6 +241,9 @@ class Reloader:
     def follow(self, flow: Flow) -> None:
         """This flow runs now."""
         flow.discarded_states, self._discards = self._discards, frozenset()
+        if _has_started(self._flow):
+            self._continued |= {node.name for node in self._flow.plan.nodes}
+        flow.continued_nodes = self._continued
         self._flow = flow
 
 

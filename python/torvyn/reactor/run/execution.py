@@ -31,7 +31,7 @@ from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
 from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
-from torvyn.reactor.run.run_setup import RunSetup, make_context, make_runners
+from torvyn.reactor.run.run_setup import RunSetup, make_context, make_runners, make_successor
 from torvyn.reactor.run.run_statistics import RunStatistics
 from torvyn.reactor.run.stored_shape import check_unread_store
 from torvyn.reactor.runners import Runner
@@ -69,8 +69,10 @@ class Execution:
         request_id: str | None = None,
         is_fresh: bool = False,
         discards: Collection[str] = (),
+        continued: Collection[str] = (),
     ) -> None:
         self._is_fresh = is_fresh
+        self._continued = continued
         self.durable = _durable_run(plan, is_fresh, discards)
         plan = self.plan = plan if self.durable is None else self.durable.plan
         self.error: BaseException | None = None
@@ -110,6 +112,9 @@ class Execution:
         except BaseException as error:
             self._fail_early(error)
             raise
+        for runner in self.runners:
+            if runner.node.name in self._continued:
+                make_successor(runner.component)
         self.lifecycle = Lifecycle(self.plan, self.runners)
         self.counts.prepare(self.runners)
         self.limits.start()

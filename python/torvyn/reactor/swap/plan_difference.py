@@ -185,9 +185,7 @@ def lost_by_restart(
         name = f"the edge `{edge.source}:{edge.port}` to `{edge.target}`"
         if edge.unread:
             found.append(f"{edge.unread} elements that wait on {name}")
-        elif (
-            asks_broker and isinstance(edge.stored, BrokerStatistics) and edge.stored.messages != 0
-        ):
+        elif asks_broker and _may_hold(edge.stored):
             found.append(f"what the broker may still have of {name}")
     return tuple(found)
 
