@@ -48,6 +48,7 @@ INSIDE = {
     "artifact.registry.http.connection",
     "artifact.signature.policy",
     "cli.app",
+    "cli.supervision.reloader",
     "cluster.local.broker",
     "cluster.ray.run_broker",
     "components.builtin.filter_redact",

@@ -23,7 +23,6 @@ from torvyn._contract.enums import CallOutcome, ErrorKind, FlowState, Role, Task
 from torvyn._contract.signals import End
 from torvyn._link.plan import EdgePlan, Plan
 from torvyn.engine.step import Step
-from torvyn.reactor.swap.graph_order import GraphOrder
 from torvyn.reactor.swap.swap_order import SwapOrder
 
 __all__ = [
@@ -191,7 +190,6 @@ class EdgeLog:
         key: Callable[[Any], str] | None = None,  # Batches keep the keys of elements apart
         field: str | None = None,  # A text of JSON objects that is the key, where it is simple
     ) -> EdgeLog: ...
-    def set_pauses(self, pauses: bool) -> None: ...  # Of a writer with a full buffer
     def set_offset(self, offset_ns: int) -> None: ...  # Unix time less the flow's time
     def step_offset(self, offset_ns: int) -> None: ...  # the wall clock was set
     # First number, count, Unix time of the newest element, body, receipts, key
@@ -485,9 +483,6 @@ class NativeFlow:
     def request_cut(self, segment: int) -> None: ...
     def release_cut(self, segment: int) -> None: ...
     # Exchanges parts of the graph in a turn; their segments are at rest
-    def change_graph(self, order: GraphOrder) -> None: ...
-    def retry_graph_change(self) -> None: ...
-    def withdraw_graph_change(self) -> str | None: ...  # What stood in its way
     def issued(self, index: int) -> int: ...
     def settle_checkpoint(self, index: int, count: int) -> None: ...
     # How many settled elements the source at the index has not been told about

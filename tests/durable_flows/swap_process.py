@@ -2,9 +2,9 @@
 
     python swap_process.py FOLDER COUNT RATE STEP NUMBER [idempotent | graph]
 
-STEP is `init`, `snapshot`, `restore`, `process` or `teardown` of a new version, `exchanged`, or
+STEP is `init`, `snapshot`, `restore`, `process` or `teardown` of a new version, `restarted`, or
 `none`: the process kills itself at the NUMBERth time it comes there. An idempotent sink is a table
-with a key. With `graph` it is the graph that changes, and a component with it.
+with a key. With `graph` the flow restarts with another graph, and a new version of the component.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway_process import Broker, Counter, FileSink
+from versions import Versions
 
 import torvyn
 from torvyn import PENDING
@@ -41,6 +42,10 @@ class SlowingBroker(Broker):
     """Ends later if the process is to kill itself first."""
 
     due_s = 0.0
+
+    def init(self, config: str) -> None:
+        """The broker knows what the version before has acknowledged."""
+        super().__init__(self.file.parent, self.count, self.rate)
 
     def pull(self) -> object:
         if STEP == "none" or self.next < self.count * 2 // 3:
@@ -87,11 +92,11 @@ def make_sink(folder: Path) -> torvyn.Sink:
 def main() -> None:
     folder, count, rate = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     os.environ["TORVYN_RUNTIME__STATE_DIR"] = str(folder / "state")
-    parts = (SlowingBroker(folder, count, rate), make_sink(folder))
-    flow = make_flow(*parts)
-    is_graph = "graph" in sys.argv
-    swap, arguments = (change_graphs, parts) if is_graph else (swap_all_the_time, (folder,))
-    threading.Thread(target=swap, args=(flow, *arguments), daemon=True).start()
+    if "graph" in sys.argv:
+        restart_all_the_time(lambda more: make_flow(folder, count, rate, has_extra=more))
+        return
+    flow = make_flow(folder, count, rate)
+    threading.Thread(target=swap_all_the_time, args=(flow, folder), daemon=True).start()
     print("ready", flush=True)
     flow.run()
     print("done", len(flow.swaps), flush=True)
@@ -104,9 +109,9 @@ class Extra(torvyn.Processor):
         return element
 
 
-def make_flow(broker: torvyn.Source, sink: torvyn.Sink, *, has_extra: bool = False) -> torvyn.Flow:
-    flow = torvyn.Flow(checkpoint_s=0.1).add("broker", broker)
-    flow.add("count", Version()).add("out", sink)
+def make_flow(folder: Path, count: int, rate: float, *, has_extra: bool = False) -> torvyn.Flow:
+    flow = torvyn.Flow(checkpoint_s=0.1).add("broker", SlowingBroker(folder, count, rate))
+    flow.add("count", Version()).add("out", make_sink(folder))
     if has_extra:
         flow.add("extra", Extra()).connect("broker", "extra").connect("extra", "count")
     else:
@@ -114,15 +119,17 @@ def make_flow(broker: torvyn.Source, sink: torvyn.Sink, *, has_extra: bool = Fal
     return flow.connect("count", "out", carrier="disk")
 
 
-def change_graphs(flow: torvyn.Flow, broker: torvyn.Source, sink: torvyn.Sink) -> None:
+def restart_all_the_time(make: Callable[[bool], torvyn.Flow]) -> None:
+    versions = Versions(make(False).plan).start()
     graphs = itertools.cycle((True, False))
 
     def change() -> None:
-        plan = make_flow(broker, sink, has_extra=next(graphs)).plan
-        flow.swap_graph(plan, replaced=["count"])
-        come_to("exchanged")
+        versions.reload(make(next(graphs)).plan)
+        come_to("restarted")
+        time.sleep(0.1)  # A restart takes longer than most of the elements in between.
 
-    repeat(flow, change)
+    threading.Thread(target=repeat, args=(versions.flow, change), daemon=True).start()
+    versions.wait()
 
 
 def wait_for(flow: torvyn.Flow) -> None:

@@ -29,8 +29,7 @@ from failing_once import UNEXPECTED, fail_once
 from torvyn import Element, Output
 from torvyn.durable import DurableStore, LostRange, StoreUnavailable, Transaction
 from torvyn.durable.clock import AgeClock
-from torvyn.reactor.carriers.carrier_end import EndingCarrier
-from torvyn.reactor.carriers.carrier_thread import IDLE_S
+from torvyn.reactor.carriers.carrier_thread import IDLE_S, CarrierThread
 from torvyn.reactor.health import HealthCheck, HealthState
 
 
@@ -379,7 +378,7 @@ def test_a_folder_that_can_never_work_ends_the_start(state_dir: Path) -> None:
 def test_an_unexpected_error_of_the_carrier_loses_nothing(
     monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    has_failed = fail_once(monkeypatch, EndingCarrier, "round", error)
+    has_failed = fail_once(monkeypatch, CarrierThread, "round", error)
     source, sink = AckSource(numbers(500)), GatedSink(free=10**9)
     flow = disk_flow(source, sink)
     flow.run()
@@ -391,10 +390,10 @@ def test_an_unexpected_error_of_the_carrier_loses_nothing(
 
 
 def test_a_carrier_that_fails_for_ever_stalls_the_flow(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: EndingCarrier) -> None:
+    def fail(_: CarrierThread) -> None:
         raise RuntimeError("injected")
 
-    monkeypatch.setattr(EndingCarrier, "round", fail)
+    monkeypatch.setattr(CarrierThread, "round", fail)
     flow, now_s = disk_flow(AckSource(numbers(10**6)), GatedSink(free=10**9)), [0.0]
     flow.start()
     check = HealthCheck(60.0, clock=lambda: now_s[0])

@@ -72,8 +72,10 @@ def test_an_idempotent_sink_has_every_element_once(tmp_path: Path) -> None:
     assert found == list(range(COUNT))
 
 
-@pytest.mark.parametrize("step", [*STEPS, "exchanged"])
-def test_nothing_is_lost_when_an_exchange_of_segments_is_killed(tmp_path: Path, step: str) -> None:
+@pytest.mark.parametrize("step", [*STEPS, "restarted"])
+def test_nothing_is_lost_when_a_restart_with_another_graph_is_killed(
+    tmp_path: Path, step: str
+) -> None:
     unsettled = run_with_kill(tmp_path, step, random.Random(step).randint(1, 3), "graph")
 
     check_delivered(tmp_path, unsettled)

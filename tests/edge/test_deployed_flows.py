@@ -134,7 +134,7 @@ def test_a_new_graph_of_one_flow_runs_in_the_process_of_all(
 
     found = gateway.update("2.0.0", more=SECOND_NODE.format(tmp_path / "copy.txt"))
 
-    assert found["way"] == "graph"
+    assert found["way"] == "restart"
     assert "flow `main`: node `copy` was added" in found["graph"]
     assert sorted(found["changes"]) == ["history.uplink", "main.uplink"]
     assert gateway.run.process_of_flow() == process

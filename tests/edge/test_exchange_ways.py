@@ -86,7 +86,7 @@ def test_a_new_graph_of_a_durable_flow_starts_in_the_same_process(gateway: Start
 
     found = made.update("2.0.0", extra=SECOND_NODE.format(copy))
 
-    assert found["way"] == "graph"
+    assert found["way"] == "restart"
     assert "node `copy` was added" in found["graph"]
     made.run.wait("the new node delivers", lambda: bool(delivered(copy)))
     assert made.run.process_of_flow() == process

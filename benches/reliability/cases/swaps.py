@@ -19,8 +19,8 @@ from benches.reliability.guests import TESTS
 
 RATE, SWAPS = 5_000, 200
 """Elements per second, and swaps per round."""
-CHANGES = 50
-"""Changes of a graph per round."""
+CHANGES = 20
+"""Restarts with another graph per round."""
 KILL_COUNT, KILL_RATE, BATCH = 3_000, 4_000, 500
 STEPS = ("init", "snapshot", "restore", "process", "teardown")
 """Between which a process is killed, each in every round."""
@@ -117,18 +117,18 @@ def killed_idempotent(rounds: int) -> Measurement:
     return Measurement(sum(samples), samples, f"{len(samples)} kills")
 
 
-def exchanged(rounds: int) -> Measurement:
-    from benches.exchange_workload import run_exchanged
+def restarted(rounds: int) -> Measurement:
+    from benches.restart_workload import run_restarted
 
-    samples = [float(run_exchanged(RATE, CHANGES, seed).wrong) for seed in range(rounds)]
-    return Measurement(sum(samples), samples, f"{CHANGES * rounds} changes")
+    samples = [float(run_restarted(RATE, CHANGES, seed).wrong) for seed in range(rounds)]
+    return Measurement(sum(samples), samples, f"{CHANGES * rounds} restarts")
 
 
-def exchange_killed(rounds: int) -> Measurement:
+def restart_killed(rounds: int) -> Measurement:
     """Lost elements, and those that came twice beyond one batch."""
     samples = []
     for seed in range(rounds):
-        for step in (*STEPS, "exchanged"):
+        for step in (*STEPS, "restarted"):
             with tempfile.TemporaryDirectory() as folder:
                 _kill(Path(folder), step, random.Random(seed).randint(1, 2), "graph")
                 lines = Path(folder, "delivered").read_text().splitlines()
@@ -186,18 +186,18 @@ CASES = [
     ),
     Case(
         "swap.graph",
-        "the graph of a flow changes while it runs",
-        f"{CHANGES} changes per round at {RATE:,} elements/s, behind a disk edge",
+        "a flow restarts from its checkpoint with another graph",
+        f"{CHANGES} restarts per round at {RATE:,} elements/s, behind a disk edge",
         0,
         "lost, repeated or in disorder",
-        exchanged,
+        restarted,
     ),
     Case(
         "swap.graph.killed",
-        "kill -9 between two steps of an exchange of segments",
-        f"{len(STEPS) + 1} kills per round: {', '.join(STEPS)}, exchanged",
+        "kill -9 between two steps of a restart with another graph",
+        f"{len(STEPS) + 1} kills per round: {', '.join(STEPS)}, restarted",
         0,
         "lost, or twice beyond one batch",
-        exchange_killed,
+        restart_killed,
     ),
 ]

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use torvyn_stream::{Element, Emission, Receipt};
@@ -251,7 +250,6 @@ pub struct EdgeLog {
     /// The first element of this run.
     first_sequence: u64,
     pub(crate) limits: Limits,
-    pauses: AtomicBool,
     /// Reads the keys of elements, if the edge keeps them apart.
     pub(crate) keys: Option<Box<dyn Keys>>,
 }
@@ -276,7 +274,6 @@ impl EdgeLog {
             codec,
             offset: ClockOffset::default(),
             first_sequence: next_sequence,
-            pauses: AtomicBool::new(limits.pauses),
             limits,
             keys,
         }
@@ -285,15 +282,6 @@ impl EdgeLog {
     /// Unix time less the flow's own time, before the first element.
     pub fn set_offset_ns(&self, offset_ns: i64) {
         self.offset.begin(offset_ns);
-    }
-
-    /// Whether a writer with a full buffer pauses. It may change with the segment that writes.
-    pub(crate) fn pauses(&self) -> bool {
-        self.pauses.load(Ordering::Relaxed)
-    }
-
-    pub fn set_pauses(&self, pauses: bool) {
-        self.pauses.store(pauses, Ordering::Relaxed);
     }
 
     /// The wall clock was set: later elements are written with this offset, and earlier ones keep theirs.

@@ -32,7 +32,7 @@ impl Stage for LogWriter {
         let Some(payload) = element.read(call.ledger) else {
             return Err(StageError::new(ErrorKind::Internal, "the element's bytes cannot be read"));
         };
-        let (limits, pauses) = (self.log.limits, self.log.pauses());
+        let limits = self.log.limits;
         self.attributes.clear();
         if let Some(companion) = &element.companion {
             // Before the lock: the host may run another thread meanwhile, and that one may wait for the lock.
@@ -60,10 +60,10 @@ impl Stage for LogWriter {
         } else {
             state.open.builder.len_bytes() >= limits.buffer_bytes
         };
-        if is_full && !pauses && limits.batch_bytes.is_none() {
+        if is_full && !limits.pauses && limits.batch_bytes.is_none() {
             state.close_batch();
         }
-        state.is_paused |= is_full && pauses;
+        state.is_paused |= is_full && limits.pauses;
         drop(state);
         if is_first {
             self.untold_ns = self.untold_ns.or(Some(call.now_ns));
@@ -74,7 +74,7 @@ impl Stage for LogWriter {
             self.log.bell.ring();
         }
         // The carrier resumes the node when it has taken the batch.
-        Ok(if is_full && pauses { Step::Pause } else { Step::Done })
+        Ok(if is_full && limits.pauses { Step::Pause } else { Step::Done })
     }
 
     fn rest(&mut self) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use torvyn_stream::{Slots, StageError};
+use torvyn_stream::StageError;
 
 /// A segment at rest: everything that its sources have emitted is settled or inside the state of a component.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ const HELD: u8 = 2;
 
 /// The requests for checkpoints of every segment, shared with other threads.
 #[derive(Debug)]
-pub struct CutRequests(Slots<AtomicU8>);
+pub struct CutRequests(Box<[AtomicU8]>);
 
 impl Checkpoints {
     /// Its size with the heap.
@@ -33,7 +33,7 @@ impl Checkpoints {
             + self.segment_of.capacity() * size_of::<usize>()
             + 2 * size_of::<usize>()
             + size_of::<CutRequests>()
-            + self.requests.0.heap_bytes()
+            + size_of_val(&*self.requests.0)
             + size_of_val(&*self.on_cut)
     }
 }
@@ -41,11 +41,6 @@ impl Checkpoints {
 impl CutRequests {
     pub fn new(segments: usize) -> Arc<Self> {
         Arc::new(Self((0..segments).map(|_| AtomicU8::new(IDLE)).collect()))
-    }
-
-    /// There are so many segments now.
-    pub(crate) fn grow(&self, segments: usize) {
-        self.0.extend((self.0.len()..segments).map(|_| AtomicU8::new(IDLE)));
     }
 
     /// The segment's sources emit nothing until it has been cut and released.

@@ -14,7 +14,7 @@ use crate::ends;
 use crate::node::Node;
 use crate::offload::MAX_CALL;
 use crate::shared_state::{Failure, NodeCounters, SharedState};
-use crate::swap::{Swap, is_plain, make_edge};
+use crate::swap::{Swap, is_plain};
 use crate::trace::Tracer;
 
 /// How a turn ended.
@@ -34,8 +34,6 @@ pub const NEVER: u64 = u64::MAX;
 
 pub struct Core {
     pub nodes: Vec<Node>,
-    /// The nodes that run, from the sources down, once the graph has changed; until then all of them.
-    pub order: Option<Box<[u16]>>,
     pub edges: Edges,
     /// Of the thread that runs the turn.
     pub outbox: Outbox,
@@ -77,7 +75,7 @@ impl Core {
         let quarters = u64::from(blueprint.quarter_weight.max(1));
         let quota_elements = (u64::from(blueprint.turn_elements) * quarters / 4).max(1);
         let started_ns = clock.now_ns();
-        let edges: Vec<_> = blueprint.edges.iter().map(make_edge).collect();
+        let edges: Vec<_> = blueprint.edges.iter().map(Edge::new).collect();
         let entry = edges.iter().position(|edge| edge.source.node().is_none());
         let exit = edges.iter().position(|edge| edge.target.node().is_none());
         let mut nodes = blueprint.nodes;
@@ -89,7 +87,6 @@ impl Core {
         let takes_batches = nodes.iter().any(|node| node.takes_batches);
         Self {
             nodes,
-            order: None,
             edges: Edges { list: edges, shared, tracks },
             outbox: Outbox::default(),
             takes_batches,
@@ -206,7 +203,6 @@ impl Core {
         }
         state += (self.nodes.capacity() - self.nodes.len()) * size_of::<Node>()
             + (self.edges.list.capacity() - self.edges.list.len()) * size_of::<Edge>()
-            + self.order.as_ref().map_or(0, |order| size_of_val(&**order))
             + self.on_error.as_ref().map_or(0, |tell| size_of_val(&**tell))
             + self.store_refused.as_ref().map_or(0, |store| size_of_val(&**store))
             + self.tracer.as_ref().map_or(0, |tracer| size_of::<Tracer>() + tracer.heap_bytes())

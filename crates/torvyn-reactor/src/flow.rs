@@ -16,7 +16,7 @@ use crate::offload::{Notify, Offload};
 use crate::run_state::RunState;
 use crate::shared_state::{Failure, FailureKind, SharedState, node_request, request};
 use crate::stay_on_exit::StayOnExit;
-use crate::swap::{GraphChange, Swap};
+use crate::swap::Swap;
 use crate::trace::Tracer;
 use crate::wake_pipe::WakePipe;
 use crate::workers::pool::Pool;
@@ -77,7 +77,7 @@ impl Flow {
             })
             .collect();
         let hosted = blueprint.hosted;
-        shared.note_acks(&blueprint.nodes, 0);
+        shared.note_acks(&blueprint.nodes);
         let core = Core::new(blueprint, shared.clone(), clock.clone());
         let flow = Arc::new(Self {
             shared,
@@ -171,18 +171,6 @@ impl Flow {
         self.wake();
     }
 
-    /// Tries a change of the graph again that could not be carried out.
-    pub fn retry_graph_change(self: &Arc<Self>) {
-        self.shared.request(request::GRAPH);
-        self.wake();
-    }
-
-    /// Exchanges parts of the graph in the next turn.
-    pub fn change_graph(self: &Arc<Self>, change: GraphChange) {
-        self.shared.request_graph_change(Box::new(change));
-        self.wake();
-    }
-
     /// The new stage of a node is no longer on trial.
     pub fn end_trial(self: &Arc<Self>, node: usize) {
         self.shared.request_node(node, node_request::END_TRIAL);
@@ -201,7 +189,7 @@ impl Flow {
         self.wake();
     }
 
-    /// An exchange of a worker that joins the running flow.
+    /// The exchange of a worker that belongs to the flow from now on.
     pub fn connect(self: &Arc<Self>, offload: &Offload) {
         offload.set_flow(Arc::new(WakeFlow(Arc::downgrade(self))));
     }
@@ -325,7 +313,7 @@ impl Flow {
 
     /// The acknowledgements of the source at `node`, if it asks for them.
     pub fn acks(&self, node: usize) -> Option<&Arc<AckLog>> {
-        self.shared.acks.iter().find(|(of, _)| *of == node).map(|(_, acks)| acks)
+        self.shared.acks().iter().find(|(of, _)| *of == node).map(|(_, acks)| acks)
     }
 
     /// Counts outputs that were taken from the exit and not read.

@@ -37,7 +37,7 @@ pub use node_spec::NodeSpec;
 pub use offload::{Offload, Task, TaskResult};
 pub use shared_state::{Failure, FailureKind, SharedState, State};
 pub use stay_on_exit::StayOnExit;
-pub use swap::{Exchanged, GraphChange, NumberedEdge, Refusal, Replacement, Swap};
+pub use swap::{Exchanged, Refusal, Replacement, Swap};
 pub use turn::method_name;
 pub use wake_pipe::WakePipe;
 pub use workers::pool::{Host, Pool};

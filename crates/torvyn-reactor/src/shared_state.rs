@@ -1,12 +1,12 @@
 //! The part of a flow that any thread may use at any time: requests to it, counters, and how it ended.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use torvyn_stream::{AckLog, Counter, End, Ledger, QueueCounters, Rare, Slots, StageError};
+use torvyn_stream::{AckLog, Counter, End, Ledger, QueueCounters, Rare, StageError};
 
 use crate::node::Node;
-use crate::swap::{GraphChange, Swap};
+use crate::swap::Swap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -45,8 +45,6 @@ pub mod request {
     pub const FINISH: u32 = 16;
     /// The stage of a node is to be exchanged.
     pub const SWAP: u32 = 32;
-    /// Parts of the graph are to be exchanged.
-    pub const GRAPH: u32 = 64;
 }
 
 /// Requests to one node.
@@ -143,23 +141,17 @@ pub struct Outcome {
 pub struct SharedState {
     state: AtomicU8,
     requests: AtomicU32,
-    pub nodes: Slots<NodeCounters>,
-    pub edges: Slots<QueueCounters>,
-    /// The acknowledgements of the sources that ask for them, with their nodes.
-    pub acks: Slots<(usize, Arc<AckLog>)>,
+    pub nodes: Box<[NodeCounters]>,
+    pub edges: Box<[QueueCounters]>,
+    /// The acknowledgements of the sources that ask for them, with their nodes. Set when the flow is built.
+    acks: OnceLock<Box<[(usize, Arc<AckLog>)]>>,
     pub turns: Counter,
     limit: AtomicU64,
     /// The node whose component may be running now, to name when a turn does not end. `NO_NODE` between turns.
     running_node: AtomicU32,
     outcome: Mutex<Outcome>,
-    changes: Mutex<Changes>,
-}
-
-/// What the next turn is to exchange.
-#[derive(Debug, Default)]
-struct Changes {
-    swaps: Vec<Swap>,
-    graph: Option<Box<GraphChange>>,
+    /// The stages that the next turn is to exchange.
+    swaps: Mutex<Vec<Swap>>,
 }
 
 const NO_NODE: u32 = u32::MAX;
@@ -171,12 +163,12 @@ impl SharedState {
             requests: AtomicU32::new(0),
             nodes: (0..nodes).map(|_| NodeCounters::default()).collect(),
             edges: (0..edges).map(|_| QueueCounters::default()).collect(),
-            acks: Slots::default(),
+            acks: OnceLock::new(),
             turns: Counter::default(),
             limit: AtomicU64::new(u64::MAX),
             running_node: AtomicU32::new(NO_NODE),
             outcome: Mutex::default(),
-            changes: Mutex::default(),
+            swaps: Mutex::default(),
         }
     }
 
@@ -232,46 +224,29 @@ impl SharedState {
         self.request(request::NODE);
     }
 
-    fn changes(&self) -> MutexGuard<'_, Changes> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn swaps(&self) -> MutexGuard<'_, Vec<Swap>> {
+        self.swaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves a swap for the next turn.
     pub fn request_swap(&self, swap: Swap) {
-        self.changes().swaps.push(swap);
+        self.swaps().push(swap);
         self.request(request::SWAP);
     }
 
     pub(crate) fn take_swaps(&self) -> Vec<Swap> {
-        std::mem::take(&mut self.changes().swaps)
+        std::mem::take(&mut *self.swaps())
     }
 
-    /// Leaves a change of the graph for the next turn.
-    pub fn request_graph_change(&self, change: Box<GraphChange>) {
-        self.keep_graph_change(change);
-        self.request(request::GRAPH);
+    /// Notes which nodes ask for acknowledgements. In most flows none does.
+    pub(crate) fn note_acks(&self, nodes: &[Node]) {
+        let asking = nodes.iter().enumerate().filter_map(|(index, node)| Some((index, node.acks.clone()?)));
+        let _ = self.acks.set(asking.collect());
     }
 
-    pub(crate) fn keep_graph_change(&self, change: Box<GraphChange>) {
-        self.changes().graph = Some(change);
-    }
-
-    /// Takes the change of the graph that no turn has carried out.
-    pub fn take_graph_change(&self) -> Option<Box<GraphChange>> {
-        self.changes().graph.take()
-    }
-
-    /// Notes who asks for acknowledgements among nodes that join after `before` others. In most flows nobody does.
-    pub(crate) fn note_acks(&self, nodes: &[Node], before: usize) {
-        let asking = (before..).zip(nodes).filter_map(|(index, node)| Some((index, node.acks.clone()?)));
-        self.acks.extend(asking);
-    }
-
-    /// Nodes and edges that join the flow.
-    pub(crate) fn grow(&self, nodes: &[Node], edges: usize) {
-        self.note_acks(nodes, self.nodes.len());
-        self.nodes.extend(nodes.iter().map(|_| NodeCounters::default()));
-        self.edges.extend((0..edges).map(|_| QueueCounters::default()));
+    /// The acknowledgements of the sources that ask for them, with their nodes.
+    pub fn acks(&self) -> &[(usize, Arc<AckLog>)] {
+        self.acks.get().map_or(&[], |acks| acks)
     }
 
     #[inline]
@@ -285,11 +260,9 @@ impl SharedState {
 
     /// The size in bytes with the heap, but without the counters of nodes and edges.
     pub fn size_bytes(&self) -> usize {
-        2 * size_of::<usize>() + size_of::<Self>() + self.nodes.heap_bytes()
-            - self.nodes.len() * size_of::<NodeCounters>()
-            + self.edges.heap_bytes()
-            - self.edges.len() * size_of::<QueueCounters>()
-            + self.acks.heap_bytes()
+        2 * size_of::<usize>()
+            + size_of::<Self>()
+            + size_of_val(self.acks())
             + self.outcome().failure.as_ref().map_or(0, |_| size_of::<Failure>())
     }
 }

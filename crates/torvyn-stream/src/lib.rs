@@ -14,7 +14,6 @@ pub mod payload;
 pub mod queue;
 pub mod receipt;
 pub mod ring;
-pub mod slots;
 mod stage;
 
 pub use account::{Account, Charge};
@@ -28,5 +27,4 @@ pub use ledger::{CopyReason, Ledger};
 pub use payload::{INLINE_MAX, Payload};
 pub use queue::{Offer, Policy, Queue, QueueCounters};
 pub use receipt::{AckLog, Receipt};
-pub use slots::Slots;
 pub use stage::{Call, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};

@@ -35,20 +35,6 @@ impl AckLog {
         self.lock().by_checkpoint = true;
     }
 
-    /// Whether checkpoints settle the elements from now on. Nothing is outstanding.
-    pub fn settle_later_by_checkpoint(&self, by_checkpoint: bool) {
-        let mut positions = self.lock();
-        if by_checkpoint && !positions.by_checkpoint {
-            positions.issued = positions.settled;
-        }
-        positions.by_checkpoint = by_checkpoint;
-    }
-
-    /// Whether checkpoints settle the elements.
-    pub fn is_settled_by_checkpoint(&self) -> bool {
-        self.lock().by_checkpoint
-    }
-
     /// Its size, with what it keeps of every element that is not settled.
     pub fn size_bytes(&self) -> usize {
         size_of::<Self>() + self.lock().open.capacity()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from torvyn._contract.enums import Role
 from torvyn._io.line_output import reserved, write_lines
 from torvyn.cli.foreground_run import Foreground, ForegroundRun, Outcome
 
@@ -131,6 +132,8 @@ class _FlowRun:
         """Which of several flows of the process it is; None if it is alone."""
         self.flow: Flow = NewFlow.from_plan(request.plan)
         self.flow.is_fresh = request.is_fresh
+        self._limit = request.limit
+        """How many elements the sources may still send; None without a limit."""
         if request.limit is not None:
             self.flow.limit(request.limit)
         self._foreground = foreground
@@ -205,6 +208,11 @@ class _FlowRun:
         if self._supervisor is not None:
             self._supervisor.ended(self.flow)
         self.flow = NewFlow.from_plan(plan)
+        if self._limit is not None and self._outcome is not None:
+            nodes = self._outcome.statistics.nodes.values()
+            sent = sum(node.emitted for node in nodes if node.role == Role.SOURCE)
+            self._limit = max(self._limit - sent, 0)
+            self.flow.limit(self._limit)
         self.reloader.follow(self.flow)
         _log(self.screen, "flow.restarted", f"running flow `{plan.name}` again", flow=plan.name)
         return self._begin_version()

@@ -118,23 +118,6 @@ class Session:
             known = "and counts as dropped" if self._mark.read() else "and its amount is not known"
             logger.error(text, path, known, extra={"event": "durable.missing"})
 
-    def add_logs(self, logs: Mapping[str, LogOptions]) -> None:
-        """Adds logs, whose limits add to the space of the store. If that fails, nothing is."""
-        before = self._logs, self._budget
-        self._logs = {**self._logs, **logs}
-        self._set_budget(Budget.of(options.max_bytes for options in self._logs.values()))
-        self.file.close()
-        try:
-            self.ready()
-        except StoreUnavailable:
-            self._logs = before[0]
-            self._set_budget(before[1])
-            raise
-
-    def _set_budget(self, budget: Budget) -> None:
-        self._budget = budget
-        self.file.set_budget(budget)
-
     @contextlib.contextmanager
     def transaction(self, wal_bytes: int) -> Iterator[tuple[Database, catalog.States]]:
         """Commits what the block does, with what it changes of the states, or nothing of it."""

@@ -20,7 +20,7 @@ from torvyn.durable.clock import AgeClock, boot_number, uptime_s
 from torvyn.durable.disk.budget import row_cost, wal_cost
 from torvyn.durable.disk.store_file import lock_store
 from torvyn.durable.failures import StoreUnavailable, unavailable
-from torvyn.durable.log_state import LogState, Withdraw
+from torvyn.durable.log_state import Withdraw
 from torvyn.durable.records import (
     ClockStep,
     LogOptions,
@@ -250,14 +250,6 @@ class DurableStore:
             self._session.attempt(replace)
             self._admission.forget_segments()
 
-    def add_logs(self, logs: Mapping[str, LogOptions]) -> None:
-        """Adds logs to the open store. Those that it has keep their contents and limits."""
-        with self._lock:
-            known = self._session.states
-            new = {name: each for name, each in logs.items() if not _is_open(known.get(name))}
-            if new:
-                self._session.add_logs(new)
-
     def logs(self) -> dict[str, LogStatistics]:
         """All logs of the file, with those that the flow no longer has."""
         return {name: self.statistics(name) for name in self._states}
@@ -335,7 +327,3 @@ class DurableStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _is_open(state: LogState | None) -> bool:
-    return state is not None and state.options is not None

@@ -17,7 +17,6 @@ stepper            drives a flow by hand, for tests
 statistics         the statistics as records
 cpu_time           the CPU time of a thread or a task
 native_statistics  the native counters as statistics
-merged_statistics  counters of a flow whose graph has changed
 health             whether a running flow works: it moves, or has a reason not to
 failures           native failures to exceptions
 source_line        the line of the user's code that raised

@@ -7,7 +7,7 @@ flow without a source, iterate over one without a sink, run or start one with bo
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,10 @@ class Flow(SwappableFlow):
         self._trace_limit = 0
         self.is_fresh = False
         """Whether the run discards what earlier runs have saved. Set it before the run."""
+        self.discarded_states: Collection[str] = ()
+        """The nodes whose saved states the run discards."""
+        self.continued_nodes: Collection[str] = ()
+        """The nodes that have run before, in a flow that this one continues."""
         self._is_cancelled = False
         self.request_id: str | None = None
         """The request that the flow works for, as in `Element.context`. Set it before the run."""
@@ -287,6 +291,8 @@ class Flow(SwappableFlow):
                 scheduler=scheduler,
                 request_id=self.request_id,
                 is_fresh=self.is_fresh,
+                discards=self.discarded_states,
+                continued=self.continued_nodes,
             )
             self._execution = execution
         return execution.prepare()

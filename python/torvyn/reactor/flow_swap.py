@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Unpack
 
+from torvyn._contract.enums import Role
 from torvyn._contract.functions import Stage
 from torvyn._link.plan import NodePlan, Plan
 from torvyn.reactor.flow_builder import component_of
@@ -15,7 +15,6 @@ from torvyn.reactor.flow_feed import FlowFeed
 
 if TYPE_CHECKING:
     from torvyn.reactor.run.execution import Execution
-    from torvyn.reactor.swap.graph_swap import GraphReport
     from torvyn.reactor.swap.new_node import Config
     from torvyn.reactor.swap.swap_report import SwapReport
     from torvyn.reactor.swap.swapper import SwapKeywords
@@ -76,29 +75,6 @@ class SwappableFlow(FlowFeed):
                 _wait(future, _TURN_S)
         return future.result()
 
-    def swap_graph(
-        self, plan: Plan, *, replaced: Collection[str] = (), **options: Unpack[SwapKeywords]
-    ) -> GraphReport:
-        """Gives a running flow with durable edges or checkpoints the graph of another plan.
-
-        The segments that change are exchanged when they are at rest; the others go on. Components
-        of nodes that are in both plans stay as they are, except for those in `replaced`. If it is
-        not possible, it raises the reason, and the old graph goes on. Call it from a thread that
-        does not drive the flow.
-        """
-        from torvyn.reactor.swap.plan_difference import refuse_graph
-        from torvyn.reactor.swap.refusals import not_running
-        from torvyn.reactor.swap.swapper import SwapOptions
-
-        execution = self._execution
-        if execution is None or execution.native is None:
-            raise not_running(self.name)
-        if execution.durable is None or plan.checkpoint_s is None:
-            refuse_graph(self.name, ["it has no durable edge"], None)
-        report = execution.swaps.swapper.swap_graph(plan, replaced, SwapOptions(**options))
-        self._plan = plan
-        return report
-
     @property
     def swaps(self) -> list[SwapReport]:
         """What was exchanged so far."""
@@ -114,6 +90,23 @@ class SwappableFlow(FlowFeed):
 
         runners = [] if self._execution is None else self._execution.runners
         return {runner.node.name for runner in runners if has_state(runner.component)}
+
+    @property
+    def unsaved_states(self) -> dict[str, str]:
+        """What nodes hold that no checkpoint saves, by their names: a restart would lose it."""
+        from torvyn.reactor.run.component_state import has_state
+        from torvyn.reactor.run.method_binding import counts_held_elements
+        from torvyn.reactor.swap.state_transfer import unsaved
+
+        runners = [] if self._execution is None else self._execution.runners
+        return {
+            runner.node.name: what
+            for runner in runners
+            if runner.node.role != Role.SOURCE
+            and not has_state(runner.component)
+            and not counts_held_elements(runner.component, runner.node.role)
+            and (what := unsaved(runner))
+        }
 
     @property
     def running_plan(self) -> Plan:

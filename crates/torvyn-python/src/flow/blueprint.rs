@@ -95,24 +95,6 @@ pub struct EdgePlan {
     max_age_s: Option<f64>,
 }
 
-/// The ends of an edge: source and port, target, input.
-type Ends = (Option<(usize, usize)>, Option<usize>, u16);
-
-impl EdgePlan {
-    pub fn between(&self, (source, target, input): Ends) -> EdgeSpec {
-        EdgeSpec {
-            source,
-            target,
-            input,
-            depth: self.depth,
-            bytes: self.bytes,
-            policy: self.backpressure,
-            low_watermark: self.low_watermark,
-            max_age_ns: self.max_age_s.map_or(0, |age_s| (age_s * 1e9) as u64),
-        }
-    }
-}
-
 /// The nodes of a flow, and whether its turns must run attached to Python.
 pub struct Nodes {
     pub nodes: Vec<Node>,
@@ -164,12 +146,21 @@ impl Plan {
             Some(index) => Some((index, port(index).ok_or_else(|| unknown("port", &edge.port))?)),
         };
         let input = target.map_or(0, |index| self.input(index, &edge.input));
-        Ok(edge.between((source, target, input)))
+        Ok(EdgeSpec {
+            source,
+            target,
+            input,
+            depth: edge.depth,
+            bytes: edge.bytes,
+            policy: edge.backpressure,
+            low_watermark: edge.low_watermark,
+            max_age_ns: edge.max_age_s.map_or(0, |age_s| (age_s * 1e9) as u64),
+        })
     }
 }
 
 /// The native node for what a runner returned, and whether it needs Python.
-pub fn make_node(
+fn make_node(
     object: &Bound<'_, PyAny>,
     plan: &NodePlan,
     node_context: impl FnOnce() -> NodeContext,

@@ -103,11 +103,6 @@ impl PyEdgeLog {
         self.0.set_offset_ns(offset_ns);
     }
 
-    /// Whether a writer with a full buffer pauses.
-    fn set_pauses(&self, pauses: bool) {
-        self.0.set_pauses(pauses);
-    }
-
     /// The wall clock was set: later elements are written with this offset.
     fn step_offset(&self, offset_ns: i64) {
         self.0.step_offset_ns(offset_ns);

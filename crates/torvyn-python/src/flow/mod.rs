@@ -5,7 +5,6 @@ pub mod clock;
 pub mod drive;
 pub mod edge_log;
 pub mod feed;
-pub mod graph_change;
 pub mod iterator;
 pub mod pool;
 pub mod port;
@@ -31,7 +30,6 @@ use crate::flow::blueprint::{EdgePlan, Plan};
 use crate::flow::clock::ManualClock;
 use crate::flow::drive::{busy, turn_status};
 use crate::flow::feed::{Fed, feed_items, feed_text, finish_feed};
-use crate::flow::graph_change::GraphOrder;
 use crate::flow::iterator::{FlowIterator, NodeHandle};
 use crate::flow::pool::Workers;
 use crate::flow::report::{
@@ -317,26 +315,6 @@ impl NativeFlow {
             requests.release(segment);
             self.flow.wake();
         }
-    }
-
-    /// Exchanges parts of the graph in the next turn; the segments concerned are at rest.
-    fn change_graph(&self, py: Python<'_>, order: GraphOrder) -> PyResult<()> {
-        let change = order.into_change(py, &self.flow)?;
-        self.flow.change_graph(change);
-        Ok(())
-    }
-
-    /// Tries a change of the graph again for which it was too early.
-    fn retry_graph_change(&self) {
-        self.flow.retry_graph_change();
-    }
-
-    /// Takes back a change of the graph, and returns what stood in its way; None if nothing has.
-    fn withdraw_graph_change(&self) -> Option<&'static str> {
-        let change = self.flow.shared.take_graph_change()?;
-        let obstacle = change.obstacle;
-        change.release();
-        Some(obstacle)
     }
 
     /// How many elements the source at `index` has emitted, in a segment with checkpoints.

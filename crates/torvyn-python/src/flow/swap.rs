@@ -41,7 +41,7 @@ pub struct SwapOrder {
 pub struct RetiredStage(Mutex<Option<Replacement>>);
 
 impl RetiredStage {
-    pub fn new(stage: Replacement) -> Self {
+    fn new(stage: Replacement) -> Self {
         Self(Mutex::new(Some(stage)))
     }
 }

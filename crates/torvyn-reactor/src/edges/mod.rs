@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use torvyn_stream::{Element, End, ErrorKind, Queue, StageError};
 
-use crate::blueprint::Role;
+use crate::blueprint::{EdgeSpec, Role};
 use crate::node::Node;
 use crate::shared_state::{Failure, FailureKind, SharedState};
 
@@ -54,6 +54,17 @@ pub struct Edges {
 }
 
 impl Edge {
+    pub fn new(spec: &EdgeSpec) -> Self {
+        Self {
+            queue: Queue::new(spec.depth, spec.bytes, spec.policy, spec.low_watermark),
+            source: EdgeEnd::of(spec.source.map(|(node, _)| node)),
+            target: EdgeEnd::of(spec.target),
+            input: spec.input,
+            closed: None,
+            accepts: Accepts::All,
+        }
+    }
+
     #[inline]
     pub fn is_dead(&self) -> bool {
         self.accepts == Accepts::Nothing

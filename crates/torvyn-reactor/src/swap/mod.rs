@@ -2,7 +2,6 @@
 //! and counters belong to the node and stay as they are.
 
 mod exchange;
-mod graph_change;
 
 use torvyn_stream::StageError;
 
@@ -11,8 +10,6 @@ use crate::blueprint::Recovery;
 use crate::node::Worker;
 
 pub(crate) use exchange::is_plain;
-pub(crate) use graph_change::make_edge;
-pub use graph_change::{GraphChange, GraphDone, NumberedEdge};
 
 /// What takes the place of a node's stage, with the error policy and the budget that belong to it.
 pub struct Replacement {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use torvyn_stream::{Policy, Stage};
 
 use crate::blueprint::{Blueprint, EdgeSpec, Role, Timing};
-use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::flow::Flow;
 use crate::node::{Node, Worker};
@@ -51,11 +50,4 @@ pub fn blueprint(source: impl Stage + 'static, sink: impl Stage + 'static) -> Bl
 pub fn flow(blueprint: Blueprint) -> Arc<Flow> {
     let shared = SharedState::new(blueprint.nodes.len(), blueprint.edges.len());
     Flow::new(blueprint, Arc::new(shared), Clock::monotonic(1))
-}
-
-/// All nodes in one segment, which can be held and released.
-pub fn one_segment(nodes: usize) -> Checkpoints {
-    use crate::checkpoints::CutRequests;
-
-    Checkpoints { segment_of: vec![0; nodes], requests: CutRequests::new(1), on_cut: Box::new(|_| Ok(())) }
 }

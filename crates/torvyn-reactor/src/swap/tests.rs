@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use torvyn_stream::{Call, Element, ErrorKind, Outbox, Stage, StageError, Step};
 
-use super::{Exchanged, GraphChange, NumberedEdge, Refusal, Replacement, Swap};
+use super::{Exchanged, Refusal, Replacement, Swap};
 use crate::backoff::Backoff;
-use crate::blueprint::{Blueprint, Recovery, Role};
+use crate::blueprint::{Blueprint, Recovery};
 use crate::flow::{Flow, Status};
 use crate::native_stages::Scripted;
 use crate::node::Worker;
-use crate::swap::test_flow::{self, blueprint, edge, node, one_segment};
+use crate::swap::test_flow::{self, blueprint};
 
 type Log = Arc<Mutex<Vec<(char, u64)>>>;
 
@@ -138,69 +138,4 @@ fn a_swap_that_waits_does_not_keep_a_failed_stage_in_its_place() {
     run(&flow);
     let expected: Vec<_> = (0..20).map(|number| (if number < 7 { 'b' } else { 'a' }, number)).collect();
     assert_eq!(*log.lock().unwrap(), expected);
-}
-
-/// Passes every element on.
-struct Pass(Version);
-
-impl Stage for Pass {
-    fn accept(
-        &mut self,
-        element: &mut Element,
-        call: Call<'_>,
-        out: &mut Outbox,
-    ) -> Result<Step, StageError> {
-        self.0.accept(element, call, out)?;
-        Ok(Step::Forward)
-    }
-}
-
-/// The sink leaves; a processor and another sink take its place behind the source, which stays.
-fn longer(log: &Log, told: &Told) -> GraphChange {
-    let noted = told.clone();
-    let version = |name| Version(name, log.clone(), Vec::new());
-    GraphChange {
-        joining: vec![node(Role::Processor, Pass(version('p')), 1), node(Role::Sink, version('b'), 0)],
-        leaving: vec![1],
-        saved: Vec::new(),
-        successors: vec![(1, 3)],
-        staying: vec![0],
-        by_checkpoint: Vec::new(),
-        edges: [(1, edge(0, 2)), (2, edge(2, 3))].map(|(number, spec)| NumberedEdge { number, spec }).into(),
-        order: [0, 2, 3].into(),
-        segment_of: vec![0; 4],
-        segments: 1,
-        obstacle: "",
-        done: Box::new(move |outcome| {
-            noted.lock().unwrap().push(if outcome.is_ok() { "exchanged" } else { "refused" });
-        }),
-    }
-}
-
-#[test]
-fn a_segment_at_rest_gets_another_graph() {
-    let (log, told) = (Log::default(), Told::default());
-    let checkpoints = one_segment(2);
-    let requests = checkpoints.requests.clone();
-    let sink = Version('a', log.clone(), Vec::new());
-    let parts = blueprint(Scripted::new(&["x"], 20), sink);
-    let flow = test_flow::flow(Blueprint { checkpoints: Some(checkpoints), turn_elements: 3, ..parts });
-    flow.run_turn(true, false);
-    flow.change_graph(longer(&log, &told));
-    flow.run_turn(true, false);
-    let early = flow.shared.take_graph_change().unwrap();
-    assert_eq!(early.obstacle, "its segment is not at rest");
-    requests.request(0);
-    while !requests.is_cut(0) {
-        flow.run_turn(true, false);
-    }
-    flow.change_graph(longer(&log, &told));
-    flow.run_turn(true, false);
-    requests.release(0);
-    run(&flow);
-    let of = |name| log.lock().unwrap().iter().filter(|each| each.0 == name).map(|each| each.1).collect();
-    let (a, p, b): (Vec<u64>, Vec<u64>, Vec<u64>) = (of('a'), of('p'), of('b'));
-    assert_eq!([a, b.clone()].concat(), (0..20).collect::<Vec<_>>());
-    assert_eq!((p, b.is_empty()), (b, false));
-    assert_eq!(*told.lock().unwrap(), ["exchanged"]);
 }

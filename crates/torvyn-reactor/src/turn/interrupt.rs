@@ -13,10 +13,9 @@ impl Core {
         let mut reached = vec![false; self.nodes.len()];
         reached[index] = true;
         // Sources come first: one pass finds everything downstream.
-        for place in 0..self.places() {
-            let at = self.node_at(place);
+        for (at, node) in self.nodes.iter().enumerate() {
             if reached[at] {
-                for &edge in self.nodes[at].spec.ports.iter().flatten() {
+                for &edge in node.spec.ports.iter().flatten() {
                     if let Some(target) = self.edges.list[usize::from(edge)].target.node() {
                         reached[target] = true;
                     }

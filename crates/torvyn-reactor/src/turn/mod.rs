@@ -148,8 +148,7 @@ impl Core {
     }
 
     fn clear_leftovers(&mut self) -> Result<(), Failure> {
-        for place in (0..self.places()).rev() {
-            let index = self.node_at(place);
+        for index in (0..self.nodes.len()).rev() {
             let node = &self.nodes[index];
             if node.role != Role::Source && (node.unfinished.has_backlog() || self.edges.has_input(node)) {
                 self.run(index)?;
@@ -161,8 +160,8 @@ impl Core {
     /// Runs every node once, sources first. The work of a sweep is that of its busiest node.
     fn sweep(&mut self) -> Result<usize, Failure> {
         let mut most = 0;
-        for place in 0..self.places() {
-            most = most.max(self.run(self.node_at(place))?);
+        for index in 0..self.nodes.len() {
+            most = most.max(self.run(index)?);
         }
         Ok(most)
     }

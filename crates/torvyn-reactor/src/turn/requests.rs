@@ -1,4 +1,4 @@
-//! Requests to a running flow: cancel, drain, interrupt, wake, resume, swap, a new graph.
+//! Requests to a running flow: cancel, drain, interrupt, wake, resume, swap.
 
 use crate::core::Core;
 use crate::node::Pending;
@@ -19,11 +19,6 @@ impl Core {
         }
         if requests & request::SWAP != 0 {
             self.swaps.append(&mut self.edges.shared.take_swaps());
-        }
-        if requests & request::GRAPH != 0
-            && let Some(change) = self.edges.shared.take_graph_change()
-        {
-            self.change_graph(change);
         }
         if requests & request::INTERRUPT != 0 {
             self.interrupt(|_| true)?;

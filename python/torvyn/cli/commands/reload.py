@@ -46,12 +46,11 @@ def command(
     """Bring a running flow up to date with its files.
 
     Reads the manifest and the components of a flow that `torvyn run` runs, or of all flows of a
-    process, shows what has changed, and exchanges the components of these nodes between two
+    process, shows what has changed, and swaps the components of these nodes between two
     elements: nothing is lost or repeated, and the flow goes on. Then it waits until an element has
-    passed each new component. One that fails is exchanged for the old one again, and the command
-    fails with the reason. If the graph of a flow with `disk` edges or checkpoints has
-    changed, only the segments that it concerns are exchanged. Other flows with a new graph need a
-    restart.
+    passed each new component. One that fails is swapped for the old one again, and the command
+    fails with the reason. A flow with durable edges or checkpoints whose graph has changed restarts
+    from its checkpoint, in the same process. Other flows with a new graph need a new process.
     """
     found = _find(target)
     request = _Request(dry_run, yes, discard_state, duration_s("--timeout", timeout))
@@ -95,21 +94,19 @@ def _reload(
     verdicts = _wait_for_verdicts(path, answer, request.timeout_s)
     _show_answer(screen, answer)
     answer["errors"] = [*answer.get("errors", []), *verdicts]
-    restarted_ms = answer.get("restarted_ms")
-    fields = {"difference": difference, "swaps": answer["swaps"], "restarted_ms": restarted_ms}
-    done = {"segments": answer.get("segments", []), "pause_ms": answer.get("pause_ms")}
-    return {"flow": flow, **fields, **done}, answer
+    done = {"swaps": answer["swaps"], "restarted_ms": answer.get("restarted_ms")}
+    return {"flow": flow, "difference": difference, **done}, answer
 
 
 def _show_answer(screen: Screen, answer: dict[str, Any]) -> None:
-    _show_segments(screen, answer)
     for swap in answer["swaps"]:
         state = {"restored": "its state was kept", "empty": "its state was discarded"}
         what = state.get(swap["state"], "it has no state")
         pause = f"paused for {swap['pause_ms']:.2f} ms"
         screen.info(f"[torvyn] {swap['node']}: {pause}; {what}; {_outcome(swap)}")
     if "restarted_ms" in answer and not answer.get("errors"):
-        screen.info(f"[torvyn] The new graph runs; it took {answer['restarted_ms']:.0f} ms.")
+        how = f"restarted from its checkpoint in {answer['restarted_ms']:.0f} ms"
+        screen.info(f"[torvyn] The new graph runs: the flow {how}.")
 
 
 def _outcome(swap: dict[str, Any]) -> str:
@@ -197,16 +194,6 @@ def _diagnostic(fields: dict[str, Any]) -> Diagnostic:
     return Diagnostic(fields["code"], fields["message"], location, fields.get("hint"))
 
 
-def _show_segments(screen: Screen, answer: dict[str, Any]) -> None:
-    """What became of each segment of a flow with a new graph."""
-    for segment in answer.get("segments", []):
-        nodes, outcome = ", ".join(segment["nodes"]), segment["outcome"]
-        reasons = f" ({'; '.join(segment['reasons'])})" if segment["reasons"] else ""
-        screen.info(f"[torvyn] {nodes}: {outcome}{reasons}")
-    if "pause_ms" in answer:
-        screen.info(f"[torvyn] The segments that changed paused for {answer['pause_ms']:.1f} ms.")
-
-
 def _raise_refusals(flow: str, difference: dict[str, Any], discard_state: bool) -> None:
     if difference["graph"]:
         from torvyn.reactor.swap.plan_difference import refuse_graph
@@ -225,8 +212,8 @@ def _show_difference(screen: Screen, flow: str, difference: dict[str, Any]) -> N
     elif not screen.is_json:
         lines = [f"  {each['node']}: {', '.join(each['changed'])}" for each in difference["nodes"]]
         lines += [f"  {each}" for each in difference["graph"]]
-        for segment in difference["segments"]:
-            lines.append(f"  segment {', '.join(segment['nodes'])}: {segment['outcome']}")
         screen.data("\n".join([f"Changes of flow '{flow}':", *lines]) + "\n")
+    if difference["graph"] and difference["lost"] is not None:
+        screen.info("[torvyn] With a new graph the flow restarts from its checkpoint.")
     for name in difference["later"]:
         screen.info(f"[torvyn] `{name}` has changed too: it applies when the flow starts again.")

@@ -19,11 +19,11 @@ from torvyn.edge.running.project_change import (
     without_folders,
 )
 from torvyn.errors import TorvynError
-from torvyn.reactor.swap.plan_difference import PlanDifference, compare
 
 if TYPE_CHECKING:
     from torvyn._link.plan import Plan
     from torvyn.cli.supervision.reloader import Reloader
+    from torvyn.reactor.swap.plan_difference import PlanDifference
 
 LinkProject = Callable[[Path, bool], Sequence["Plan"]]
 """Links the flows of the project in a folder; whether its precompiled code is trusted."""
@@ -69,9 +69,8 @@ class Exchanger:
         return None
 
     def _compare(self, plan: Plan, change: ProjectChange) -> PlanDifference:
-        running = self._reloaders[plan.name].running_plan
         place_free = partial(without_folders, folders=self._folders)
-        return compare(running, plan, change.content(plan), place_free)
+        return self._reloaders[plan.name].compare(plan, change.content(plan), place_free)
 
     def _refusal(
         self,
@@ -107,10 +106,10 @@ class Exchanger:
             if errors:
                 first, is_mixed = errors[0], number > 0
                 return {"refused": first["message"], "code": first["code"], "is_mixed": is_mixed}
-            swaps = [each["pause_ms"] for each in (*answer["swaps"], answer) if "pause_ms" in each]
+            swaps = [each["pause_ms"] for each in answer["swaps"]]
             pauses_ms.append(answer.get("restarted_ms", max(swaps, default=0.0)))
-        is_graph = any(difference.graph for difference in differences.values())
-        return {"way": "graph" if is_graph else "swap", "pause_ms": max(pauses_ms)}
+        is_restart = any(difference.graph for difference in differences.values())
+        return {"way": "restart" if is_restart else "swap", "pause_ms": max(pauses_ms)}
 
     def _adopt(self, project: Path, is_trusted: bool) -> None:
         """The new generation runs."""

@@ -1,8 +1,8 @@
 """Brings a running flow up to date with its files: links it anew, and swaps what has changed.
 
-If the graph of a durable flow has changed, the segments that it concerns are exchanged. What only a
-new start can change restarts the flow: its state is saved at rest, and a new flow continues there
-in the same process. If a new graph cannot start, or fails soon, the old one is back.
+If the graph of a durable flow has changed, the flow restarts from its checkpoint: its state is
+saved at rest, and a new flow continues there in the same process. If that cannot start, or fails
+soon, the old graph is back.
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ class Reloader:
         self._successor: Plan | None = None
         self._fallback: Plan | None = None
         self._start_error: BaseException | None = None
+        self._graph: tuple[str, ...] = ()
+        """What the restart that is under way changes, in words."""
+        self._discards: frozenset[str] = frozenset()
+        """The nodes whose states the successor discards."""
+        self._continued: frozenset[str] = frozenset()
+        """The nodes that have run in any version."""
         self._trial_until_s = 0.0
         """Until then a failure of the flow brings its old graph back."""
         self._code_before = self._code
@@ -104,17 +110,30 @@ class Reloader:
         if difference.graph:
             if difference.lost is None or not options.get("discard_state"):
                 difference.refuse_graph(self._flow.name)
-            return self._exchange(difference, plan, options)
+            return self._restart(difference, plan, options)
         return self._swap(difference.nodes, code_digests(plan), options)
 
     def _compare(self) -> tuple[PlanDifference, Plan]:
+        new = self.link()
+        self._settle_code()
+        return self.compare(new, changed_code(self._code, code_digests(new))), new
+
+    def compare(
+        self,
+        new: Plan,
+        content: Mapping[str, tuple[str, ...]],
+        place_free: Callable[[str], str] = str,
+    ) -> PlanDifference:
+        """With the lock held. A restart loses what no checkpoint saves, too."""
         # Imported here: most flows run to their end as they are.
         from torvyn.reactor.swap.plan_difference import compare
 
-        new = self.link()
-        self._settle_code()
-        content = changed_code(self._code, code_digests(new))
-        return compare(self.running_plan, new, content, stateful=self._flow.stateful_nodes), new
+        flow = self._flow
+        found = compare(self.running_plan, new, content, place_free, flow.stateful_nodes)
+        if not found.graph or found.lost is None:
+            return found
+        unsaved = (f"of node `{name}` {what}" for name, what in flow.unsaved_states.items())
+        return replace(found, lost=(*found.lost, *unsaved))
 
     def _swap(
         self, changes: Sequence[NodeChange], code: dict[str, str], options: SwapKeywords
@@ -150,73 +169,81 @@ class Reloader:
 
     # A new graph
 
-    def _exchange(
+    def _restart(
         self, difference: PlanDifference, plan: Plan, options: SwapKeywords
     ) -> dict[str, Any]:
-        """Exchanges the segments that have changed. What only a new start can change restarts the
-        flow."""
-        from torvyn.reactor.swap.plan_difference import lost_by_restart, refuse_graph
-        from torvyn.reactor.swap.refusals import NeedsRestart
+        """Saves the state of the flow and has `take_successor` start the new one."""
+        from torvyn.reactor.swap.refusals import not_running
         from torvyn.reactor.swap.swapper import TRIAL_S
 
-        old, fallback = self._flow.running_plan, _with_running_code(self._flow)
-        names = {change.node.name for change in difference.nodes}
-        try:
-            report = self._flow.swap_graph(plan, replaced=names, **options)
-        except NeedsRestart as error:
-            refuse_graph(plan.name, difference.graph, lost_by_restart(old, plan))
-            return {**self._restart(plan), "segments": _restarted(difference, error)}
-        except TorvynError as error:
-            return {"swaps": [], "errors": [each.to_dict() for each in error.diagnostics]}
-        self._fallback, self._code_before = fallback, self._code
-        self._trial_until_s = time.monotonic() + options.get("trial_s", TRIAL_S)
-        left = [each for each in difference.nodes if each.node.name not in report.replaced]
-        self._code, code = self._code_after(plan, left)
-        segments = [each.to_dict() for each in difference.segments]
-        pause_ms = max(report.pauses_ms.values(), default=0.0)
-        return {**self._swap(left, code, options), "segments": segments, "pause_ms": pause_ms}
-
-    def _code_after(
-        self, plan: Plan, left: Sequence[NodeChange]
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """The code that runs while some nodes are still to be swapped, and that of the plan."""
-        code, others = code_digests(plan), {change.node.name for change in left}
-        now = {name: self._code.get(name, "") for name in code if name in others}
-        return {**code, **now}, code
-
-    def _restart(self, plan: Plan) -> dict[str, Any]:
-        """Saves the state of the flow and has `take_successor` start the new one."""
         old, began_s = self._flow, time.monotonic()
-        self._successor, self._fallback, self._start_error = plan, _with_running_code(old), None
+        if self.has_ended:
+            raise not_running(plan.name)
+        self._refuse_waiting(plan, difference.graph, asks_broker=True)
+        kept = {node.name for node in plan.nodes} - {each.node.name for each in difference.nodes}
+        names = {node.name for node in old.plan.nodes}
+        self._discards = frozenset(names - kept if options.get("discard_state") else ())
+        self._graph = difference.graph
+        self._code_before, self._code = self._code, code_digests(plan)
+        limit_s = _START_S + plan.runtime.drain_timeout_s
+        self._trial_until_s = began_s + limit_s
+        self._start_error, self._fallback = None, _with_running_code(old)
+        self._successor = plan
         old.drain()
         while self._flow is old or not _has_started(self._flow):
-            if time.monotonic() - began_s > _START_S + plan.runtime.drain_timeout_s:
+            if time.monotonic() - began_s > limit_s:
                 raise FlowError("cli.reload-failed", f"flow `{plan.name}` did not start again")
             time.sleep(_POLL_S)
         if (error := self._start_error) is not None:
             found = error.diagnostics if isinstance(error, TorvynError) else ()
             errors = [each.to_dict() for each in found]
             return {"swaps": [], "errors": errors or [_unknown(error)]}
-        self._code = code_digests(plan)
+        self._trial_until_s = time.monotonic() + options.get("trial_s", TRIAL_S)
         return {"swaps": [], "restarted_ms": (time.monotonic() - began_s) * 1e3}
+
+    def _refuse_waiting(self, plan: Plan, graph: Sequence[str], *, asks_broker: bool) -> None:
+        """Raises if elements wait where the new graph does not look for them."""
+        from torvyn.reactor.swap.plan_difference import lost_by_restart, refuse_graph
+
+        edges = self._flow.statistics.edges
+        lost = lost_by_restart(plan, edges, asks_broker=asks_broker)
+        hint = "undo the change, and make it again when nothing waits there"
+        refuse_graph(plan.name, graph, lost, hint)
 
     def take_successor(self) -> Plan | None:
         """The plan of the flow that follows one that has ended; None if none does."""
         plan, self._successor = self._successor, None
         if plan is not None:
+            try:
+                # Elements may have come to an edge while the flow was brought to rest.
+                self._refuse_waiting(plan, self._graph, asks_broker=False)
+            except FlowError as error:
+                self._start_error = error
+                return self._take_fallback()
             return plan
+        if self._fallback is None or self._start_error is not None:
+            return None
+        if not _has_started(self._flow):
+            self._start_error = self._flow.error or RuntimeError("the flow did not start")
+            return self._take_fallback()
         if self._flow.state == FlowState.FAILED and time.monotonic() < self._trial_until_s:
             name = self._flow.name
             logger.warning("flow `%s` is back at its old graph: the new one failed", name)
-            self._trial_until_s, self._code = 0.0, self._code_before
-            return self._fallback
-        if self._fallback is None or _has_started(self._flow) or self._start_error is not None:
-            return None
-        self._start_error = self._flow.error or RuntimeError("the flow did not start")
-        return self._fallback
+            self._start_error = self._flow.error
+            return self._take_fallback()
+        return None
+
+    def _take_fallback(self) -> Plan | None:
+        self._code, self._discards = self._code_before, frozenset()
+        plan, self._fallback = self._fallback, None
+        return plan
 
     def follow(self, flow: Flow) -> None:
         """This flow runs now."""
+        flow.discarded_states, self._discards = self._discards, frozenset()
+        if _has_started(self._flow):
+            self._continued |= {node.name for node in self._flow.plan.nodes}
+        flow.continued_nodes = self._continued
         self._flow = flow
 
 
@@ -250,13 +277,6 @@ def changed_code(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tu
     return {name: ("code",) for name in new if old.get(name) != new[name]}
 
 
-def _restarted(difference: PlanDifference, error: FlowError) -> list[dict[str, Any]]:
-    """All segments of a flow that starts again."""
-    reason = error.diagnostics[0].message
-    kept = [each for each in difference.segments if each.outcome != "removed"]
-    return [{**each.to_dict(), "outcome": "restarted", "reasons": [reason]} for each in kept]
-
-
 def _has_started(flow: Flow) -> bool:
     """Whether its components are initialized; a flow that cannot start never has."""
     execution = flow._execution
@@ -273,7 +293,12 @@ def _with_running_code(flow: Flow) -> Plan:
         if runner.node.component.kind in ("project", "wasm") and runner.node.key is None
     }
     nodes = [
-        replace(node, component=replace(node.component, instance=made.get(node.name)))
+        replace(
+            node,
+            component=replace(
+                node.component, instance=made.get(node.name, node.component.instance)
+            ),
+        )
         for node in plan.nodes
     ]
     return replace(plan, nodes=tuple(nodes))

@@ -17,11 +17,6 @@ class Ballast:
         self.is_there = False
         """As far as this process knows: asking the disk would take time in every commit."""
 
-    def resize(self, size_bytes: int) -> None:
-        """`create` then makes it anew."""
-        self.is_there = self.is_there and size_bytes == self._size_bytes
-        self._size_bytes = size_bytes
-
     def create(self) -> bool:
         """Reserves the space; False if there is too little."""
         if self.is_there:

@@ -68,11 +68,6 @@ class StoreFile:
         self._wal_used = 0
         self._next_shrink_s = 0.0
 
-    def set_budget(self, budget: Budget) -> None:
-        """From the next `open` on."""
-        self.budget = budget
-        self._ballast.resize(budget.ballast_bytes)
-
     @property
     def connection(self) -> Database:
         if self._connection is None:

@@ -197,8 +197,8 @@ class DeploymentRun:
             return swap.refusal
         self._records.exchanged(swap.report)
         first = self._before = before
-        if swap.report.way is Way.GRAPH:
-            # A new graph counts from zero.
+        if swap.report.way is Way.RESTART:
+            # The new graph counts from zero.
             first = [{**status, "statistics": {}} for status in before]
         self._observe_from_now(old, first)
         return None

@@ -13,8 +13,8 @@ from torvyn._contract.enums import TextEnum
 class Way(TextEnum):
     SWAP = "swap"
     """Components were swapped in the process that runs."""
-    GRAPH = "graph"
-    """A flow with another graph continues in the process that runs."""
+    RESTART = "restart"
+    """A flow restarted from its checkpoint with another graph, in the process that runs."""
     PROCESS = "process"
     """A new process took over."""
 
@@ -57,6 +57,7 @@ class ExchangeReport:
         nodes = ", ".join(f"{name} ({', '.join(what)})" for name, what in self.changes.items())
         if self.way is Way.PROCESS:
             return f"{head} in a new process, {pause}: {self.reason}"
-        if self.way is Way.GRAPH:
-            return f"{head} with another graph ({'; '.join(self.graph)}), {pause}"
+        if self.way is Way.RESTART:
+            graph = "; ".join(self.graph)
+            return f"{head} with a restart from the checkpoint ({graph}), {pause}"
         return f"{head}: swapped {nodes}, {pause}" if nodes else f"{head}: no node has changed"

@@ -6,11 +6,9 @@ disk_edge       what one edge has stored, supplied and settled
 number_ranges   sets of sequence numbers
 committer       makes batches, positions and checkpoints durable together
 returned_letters  dead letters on their way back to the node that refused them
-carrier_thread  decides what is committed when, and reads the backlog
+carrier_thread  decides what is committed when, reads the backlog, commits the end
 outage          what happens while the disk or the broker fails
-carrier_end     commits what is left at the end of a run
 checkpoints     saves and restores the states of components
-exchange        the exchange of segments whose graph has changed
 edge_account    the statistics of a durable edge
 nats            edges that a NATS server carries
 durable_run     all of it, for one run of a flow

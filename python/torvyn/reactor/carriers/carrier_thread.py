@@ -32,7 +32,6 @@ from torvyn.reactor.carriers.outage import FIRST_RETRY_S, LONGEST_RETRY_S, Outag
 from torvyn.reactor.carriers.wired_plan import WiredPlan
 
 if TYPE_CHECKING:
-    from torvyn.reactor.carriers.exchange.segment_exchange import SegmentExchange
     from torvyn.reactor.carriers.nats.nats_committer import NatsCommitter
     from torvyn.reactor.carriers.returned_letters import ReturnedLetters
 
@@ -43,8 +42,6 @@ logger = logging.getLogger("torvyn.durable")
 
 IDLE_S: Final = 0.25
 """The longest time between two looks at what is settled and what has expired."""
-EXCHANGE_S: Final = 0.001
-"""How often segments that are to be exchanged are looked at."""
 SOURCE_STATE_S: Final = 5.0
 """How often the states of acknowledged sources are saved."""
 
@@ -65,7 +62,14 @@ class CarrierThread:
         self._checkpoints = checkpoints
         self._bell = bell
         self._interval_s = interval_s
-        self._find_plain()
+        by_checkpoint = checkpoints.by_checkpoint
+        self._has_cuts = any(by_checkpoint)
+        self._plain = [
+            edge
+            for edge in edges
+            if edge.writer_segment is not None and not by_checkpoint[edge.writer_segment]
+        ]
+        """Edges whose batches wait for no checkpoint."""
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._cuts: dict[int, Cut] = {}
@@ -74,8 +78,6 @@ class CarrierThread:
         self._outage = Outage(wired.plan.name, committer.longest_retry_s)
         self.returned: ReturnedLetters | None = None
         """The dead letters that go back to their nodes."""
-        self.exchange: SegmentExchange | None = None
-        """The exchange of segments that is under way."""
         self.failure: FlowError | None = None
         self.is_final = threading.Event()
         self.is_abandoned = threading.Event()
@@ -83,16 +85,8 @@ class CarrierThread:
         self._wants_final = False
         self._final: set[int] = set()
         """The segments that were saved for the last time."""
-
-    def _find_plain(self) -> None:
-        by_checkpoint = self._checkpoints.by_checkpoint
-        self._has_cuts = any(by_checkpoint)
-        self._plain = [
-            edge
-            for edge in self._edges
-            if edge.writer_segment is not None and not by_checkpoint[edge.writer_segment]
-        ]
-        """Edges whose batches wait for no checkpoint."""
+        self.unstored: StoreUnavailable | None = None
+        """Why the end of a flow that ended in order is not stored, though it was waited for."""
 
     def start(self, native: NativeFlow) -> None:
         self._native = native
@@ -150,8 +144,6 @@ class CarrierThread:
         """How long there is nothing to do unless the bell rings."""
         if self._outage.is_degraded:
             return max(self._outage.retry_at_s - time.monotonic(), 0.001)
-        if self.exchange is not None:
-            return EXCHANGE_S
         is_moving = any(edge.log.unsettled for edge in self._edges)
         pause_s = SETTLE_S if self._committer.has_settled or is_moving else IDLE_S
         pause_s = min(pause_s, self._committer.retry_in_s)
@@ -178,14 +170,12 @@ class CarrierThread:
         """Commits what waits, and supplies the readers. A disk that takes nothing can often still
         be read, so that the readers make room: a failure does not end the round."""
         self._committer.follow_clock()
-        if self.returned is not None and self.exchange is None:
+        if self.returned is not None:
             self.returned.advance(self._edges)
         tidy = self._committer.tidy
         work = (self._commit_all, self._supply_readers, self._save_sources, tidy)
         failure = attempt_all(work)
         self._request_cuts()
-        if (exchange := self.exchange) is not None:
-            exchange.advance()
         raise_if_failed(failure)
 
     def _commit_all(self) -> None:
@@ -250,8 +240,6 @@ class CarrierThread:
         issued = {at: self._native.issued(at) for at, _ in self._checkpoints.nodes(segment)}
         checkpoint = self._checkpoints.take(segment, native_states, finished)
         cut = Cut(segment, checkpoint, issued, native=native_states, finished=finished)
-        if self.exchange is not None:
-            cut.states = self._checkpoints.states(segment, native_states, finished)
         for edge in self._edges:
             if edge.writer_segment == segment and edge not in self._plain:
                 edge.take_all()
@@ -309,8 +297,8 @@ class CarrierThread:
         del self._cuts[segment]
         self._last_cut_s[segment] = time.monotonic()
         if not self._wants_final:
-            if self.exchange is None or not self.exchange.keep(cut):
-                self.release(segment)
+            self._requested.discard(segment)
+            self._native.release_cut(segment)
             return
         self._final.add(segment)
         if len(self._final) == len(self._wired.segments):
@@ -323,11 +311,6 @@ class CarrierThread:
         logger.warning("the state of segment `%s` is saved as a whole again", name)
         self._checkpoints.logs[cut.segment].forget()
         cut.checkpoint = self._checkpoints.take(cut.segment, cut.native, cut.finished)
-
-    def release(self, segment: int) -> None:
-        """The sources of a segment that was cut go on."""
-        self._requested.discard(segment)
-        self._native.release_cut(segment)
 
     # The end
 
@@ -342,3 +325,50 @@ class CarrierThread:
         self._bell.ring()
         if self._thread is not None:
             self._thread.join()
+
+    def finish(self, is_completed: bool, limit_s: float | None = None) -> None:
+        """Commits what is left after the last turn, within one attempt per kind of work. The end
+        of a flow on a broker is tried again until it is stored, the flow is cancelled, or
+        `limit_s` have passed."""
+        end_s = math.inf if limit_s is None else time.monotonic() + limit_s
+        for edge in self._edges if is_completed else self._plain:
+            edge.take_all()
+        end = (self._commit_end,) if is_completed else ()
+        over = partial(self._committer.commit_over, is_completed)
+        work = (self._commit_plain, self._commit_cuts, *end, self._commit_acknowledged, over)
+        try:
+            error = attempt_all(work)
+            while error is not None and is_completed and self._committer.is_patient:
+                self._outage.note_failure(error, has_committed=False)
+                pause_s = min(self._outage.retry_at_s, end_s) - time.monotonic()
+                if self.is_abandoned.wait(max(pause_s, 0.0)) or time.monotonic() >= end_s:
+                    self.unstored = error
+                    break
+                error = attempt_all(work)
+        except FlowError as failure:
+            self.failure = failure
+            return
+        if error is not None:
+            logger.error("flow `%s` could not store its end: %s", self._wired.plan.name, error)
+
+    def _commit_acknowledged(self) -> None:
+        """What the last commits have settled: no turn has told the readers."""
+        for edge in self._edges:
+            if edge.reader_segment is not None:
+                self._native.take_acknowledgements(self._wired.index(edge.wired.reader))
+        self._committer.collect_settled()
+        self._committer.commit_settled(at_once=True)
+
+    def _commit_end(self) -> None:
+        for segment, has_states in enumerate(self._checkpoints.by_checkpoint):
+            if not has_states:
+                continue
+            runs = {
+                edge.name: edge.log.take_emitted()
+                for edge in self._edges
+                if edge.reader_segment == segment
+            }
+            cut = Cut(segment, self._checkpoints.empty(segment), {}, runs)
+            self._committer.commit_end(cut, self._written_by(segment))
+            for at, _ in self._checkpoints.nodes(segment):
+                self._native.settle_checkpoint(at, self._native.issued(at))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import is_instance
 from torvyn._contract.roles import AnswerNode, RequestProcessor, acknowledges
-from torvyn._link.plan import NodePlan
 from torvyn.components.keys.keyed_roles import Keyed
 from torvyn.durable import Checkpoint, LogStatistics, SavedState, StateLog
 from torvyn.durable.state_log import (
@@ -22,8 +21,8 @@ from torvyn.durable.state_log import (
     key_of,
     key_part,
 )
-from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan
-from torvyn.reactor.run.component_state import BYTES, decode, encode, has_state
+from torvyn.reactor.carriers.wired_plan import WiredPlan
+from torvyn.reactor.run.component_state import BYTES, component_name, decode, encode, has_state
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners import Runner
@@ -45,9 +44,13 @@ class CheckpointStore(Protocol):
 class Checkpoints:
     """Which segments of a flow have states, and what a checkpoint of each must fit."""
 
-    def __init__(self, wired: WiredPlan, runners: Sequence[Runner]) -> None:
+    def __init__(
+        self, wired: WiredPlan, runners: Sequence[Runner], discards: Collection[str] = ()
+    ) -> None:
         self.wired = wired
         self.runners = runners
+        self._discards = discards
+        """The nodes whose saved states are discarded, once all components are initialized."""
         stateful = [needs_checkpoints(runner) for runner in runners]
         self.by_checkpoint = [
             any(has for has, of in zip(stateful, wired.segment_of, strict=True) if of == segment)
@@ -57,7 +60,7 @@ class Checkpoints:
         has_states = {
             of
             for of, each in zip(wired.segment_of, runners, strict=True)
-            if of != GONE and has_state(each.component)
+            if has_state(each.component)
         }
         self.source_segments = [at for at in sorted(has_states) if not self.by_checkpoint[at]]
         """The segments where only sources that wait for acknowledgements have a state."""
@@ -98,15 +101,6 @@ class Checkpoints:
         encode = partial(_encode_part, plain, keyed)
         return log.take(self.wired.segments[segment], self.shape(segment), change, encode)
 
-    def states(
-        self, segment: int, native: Sequence[tuple[int, bytes]], finished: Sequence[int] = ()
-    ) -> dict[str, bytes]:
-        """The whole states of a segment that is at rest, by node."""
-        return {
-            node: state if isinstance(state, bytes) else encode(node, state.snapshot())
-            for node, state in self._states(segment, native, finished)
-        }
-
     def _states(
         self, segment: int, native: Sequence[tuple[int, bytes]], finished: Sequence[int]
     ) -> list[tuple[str, Any]]:
@@ -141,10 +135,15 @@ class Checkpoints:
         nodes = [runner for _, runner in self.nodes(segment) if has_state(runner.component)]
         return json.dumps({runner.node.name: component_name(runner.node) for runner in nodes})
 
-    def restore(self, store: CheckpointStore) -> int:
-        """Gives every component its last state; returns how many got one."""
+    def restore(self, store: CheckpointStore) -> None:
+        """Gives every component its last state, except where it is discarded."""
         saved = {name: each for name in store.segments() if (each := store.checkpoint(name))}
-        states = {node: own for each in saved.values() for node, own in each.by_node().items()}
+        states = {
+            node: own
+            for each in saved.values()
+            for node, own in each.by_node().items()
+            if node not in self._discards
+        }
         before = {name: each.nodes for name, each in saved.items() if each.parts}
         if self._arranged(states) != before:
             # The graph has changed: from now on every segment saves its own nodes.
@@ -157,7 +156,6 @@ class Checkpoints:
                     origins[runner.node.name] = _restore(runner, own)
             if (kept := saved.get(name)) is not None:
                 self.logs[segment].load(kept, origins)
-        return len(states)
 
     def _arranged(self, states: Mapping[str, Any]) -> dict[str, list[str]]:
         """The nodes with a state by the segments that they are in now."""
@@ -194,8 +192,9 @@ class Checkpoints:
             checkpoint = store.checkpoint(name)
             if checkpoint is not None and checkpoint.parts:
                 then = json.loads(checkpoint.shape)
-                found += self._without_keys(checkpoint.keyed_nodes)
-                found += _changed(then, now, checkpoint.nodes)
+                nodes = [node for node in checkpoint.nodes if node not in self._discards]
+                found += self._without_keys(checkpoint.keyed_nodes - {*self._discards})
+                found += _changed(then, now, nodes)
         logs = {edge.log for edge in self.wired.edges}
         for log, statistics in store.logs().items():
             if log not in logs and statistics.elements:
@@ -231,10 +230,6 @@ def _changed(then: Mapping[str, str], now: Mapping[str, str], nodes: Sequence[st
         elif now[node] != then.get(node):
             found.append(f"node `{node}` was `{then.get(node)}` and is `{now[node]}` now")
     return found
-
-
-def component_name(node: NodePlan) -> str:
-    return node.component.name or node.component.target
 
 
 def tell_saved(runners: Sequence[Runner]) -> None:

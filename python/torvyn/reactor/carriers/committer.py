@@ -58,8 +58,6 @@ class Cut:
     """The states of native stages."""
     finished: Sequence[int] = ()
     """The nodes that have flushed their states."""
-    states: Mapping[str, bytes] | None = None
-    """The whole states by node, for an exchange."""
 
 
 class Committer:
@@ -101,10 +99,6 @@ class Committer:
     def begin(self) -> None:
         """Expires what became too old while no process ran: nothing has been read yet."""
         _report_lost(self._stored(partial(self._store.commit, Transaction())))
-
-    def start_clock(self, edge: DiskEdge) -> None:
-        """For an edge that joins the running flow."""
-        edge.log.set_offset(self._offset_ns + self._stepped_ns)
 
     def follow_clock(self) -> None:
         """A gateway often learns the time after it has started. Elements that come later are stored

@@ -111,13 +111,6 @@ class DiskEdge:
         is_read = self._next >= self.store.next_sequence(self.name) or self.log.waiting[0] > 0
         return is_stored and is_read
 
-    @property
-    def is_drained(self) -> bool:
-        """Whether nothing is on its way, and everything that was stored is settled."""
-        is_stored = not self.log.pending[0] and not self.waits
-        is_settled = self.store.acknowledged(self.name) + 1 >= self.store.next_sequence(self.name)
-        return is_stored and is_settled and not self.log.unsettled
-
     # From the writer to the store
 
     def take(self) -> None:

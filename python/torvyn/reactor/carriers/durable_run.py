@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from torvyn._native import Bell, NativeFlow
 from torvyn.durable import DurableStore, LogStatistics, StoreUnavailable
 from torvyn.durable.dead_letters import FILE, DeadLetterStore
 from torvyn.durable.start_wait import StartWait
-from torvyn.reactor.carriers.carrier_end import EndingCarrier
+from torvyn.reactor.carriers.carrier_thread import CarrierThread
 from torvyn.reactor.carriers.checkpoints import (
     Checkpoints,
     needs_checkpoints,
@@ -25,7 +25,7 @@ from torvyn.reactor.carriers.committer import Committer
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.edge_account import fold_carriers
 from torvyn.reactor.carriers.returned_letters import ReturnedLetters
-from torvyn.reactor.carriers.wired_plan import GONE, WiredPlan, wire
+from torvyn.reactor.carriers.wired_plan import WiredPlan, wire
 from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.run.stored_shape import shape_changed, state_path
 from torvyn.reactor.statistics import Statistics
@@ -44,29 +44,26 @@ class DurableRun:
     """Made before the components, opened before they are initialized, closed after the last turn
     and before they are torn down."""
 
-    _carrier: type[EndingCarrier] = EndingCarrier
     is_remote = False
     """Whether `finish` may wait for another machine."""
 
-    def __init__(self, plan: Plan, is_fresh: bool) -> None:
+    def __init__(self, plan: Plan, is_fresh: bool, discards: Collection[str] = ()) -> None:
         self.wired: WiredPlan = self._wire(plan)
         self.letters = DeadLetterStore(letters_path(plan))
         self._start_wait = self._make_start_wait(plan)
         self._is_fresh = is_fresh
+        self._discards = discards
         self._edges = self._make_edges()
-        self._gone_edges: list[DiskEdge] = []
-        """Edges that the flow has had before its graph changed. They are empty."""
         self._bell = Bell()
         self._store: DurableStore | None = None
-        self._thread: EndingCarrier | None = None
+        self._thread: CarrierThread | None = None
         self._statistics: dict[str, LogStatistics] = {}
         self._is_started = False
-        self._ending: EndingCarrier | None = None
+        self._ending: CarrierThread | None = None
         self.is_cancelled = False
         self._failure: BaseException | None = None
         self.unstored: StoreUnavailable | None = None
         """Why the end of the flow is not stored, though it has ended in order."""
-        self.restored = 0
 
     def _wire(self, plan: Plan) -> WiredPlan:
         return wire(plan)
@@ -91,10 +88,8 @@ class DurableRun:
 
     def contexts(self, context: Context) -> list[Context]:
         """The context of each node. Where a log has numbered the elements it has the epoch."""
-        return self.contexts_of(self.wired, context)
-
-    def contexts_of(self, wired: WiredPlan, context: Context) -> list[Context]:
         assert self._store is not None
+        wired = self.wired
         numbered = replace(context, epoch=self._store.epoch)
         logs = {edge.reader for edge in wired.edges}
         kinds: dict[int, set[bool]] = {}
@@ -108,7 +103,7 @@ class DurableRun:
     def open(self, runners: Sequence[Runner]) -> None:
         """Opens the store; raises if the flow is not safe, or does not fit the stored state. Waits
         for a disk that is full or fails."""
-        self._checkpoints = Checkpoints(self.wired, runners)
+        self._checkpoints = Checkpoints(self.wired, runners, self._discards)
         by_checkpoint = self._checkpoints.by_checkpoint
         self._check_aggregators(runners)
         logs = {edge.name: edge.options for edge in self._edges}
@@ -130,20 +125,15 @@ class DurableRun:
             reader.by_checkpoint = by_checkpoint[edge.reader_segment]
         interval_s = self.plan.checkpoint_s or 1.0
         committer = Committer(self._edges, store)
-        self._thread = self._carrier(
+        self._thread = CarrierThread(
             self.wired, self._edges, committer, self._checkpoints, self._bell, interval_s
         )
         self._thread.returned = ReturnedLetters(self.letters, store)
         self._thread.returned.open()
 
-    def _check_aggregators(
-        self, runners: Sequence[Runner], checkpoints: Checkpoints | None = None
-    ) -> None:
-        checkpoints = checkpoints or self._checkpoints
-        wired, by_checkpoint = checkpoints.wired, checkpoints.by_checkpoint
-        pairs = zip(runners, wired.segment_of, strict=True)
-        live = [(runner, by_checkpoint[of]) for runner, of in pairs if of != GONE]
-        check_aggregators(wired.plan, [each for each, _ in live], [saved for _, saved in live])
+    def _check_aggregators(self, runners: Sequence[Runner]) -> None:
+        by_checkpoint = self._checkpoints.by_checkpoint
+        check_aggregators(self.plan, runners, [by_checkpoint[of] for of in self.wired.segment_of])
 
     def check_swap(self, old: Runner, new: Runner, runners: Sequence[Runner]) -> None:
         """Raises if a new component does not fit into the checkpoints of the run."""
@@ -156,7 +146,7 @@ class DurableRun:
     def restore(self) -> None:
         """Gives initialized components their last states."""
         assert self._store is not None
-        self.restored = self._checkpoints.restore(self._store)
+        self._checkpoints.restore(self._store)
 
     def native_options(self) -> tuple[list[int], list[bool], Callable[..., None]]:
         assert self._thread is not None
@@ -224,8 +214,7 @@ class DurableRun:
     def close_store(self) -> None:
         store, self._store = self._store, None
         if store is not None:
-            edges = (*self._edges, *self._gone_edges)
-            self._statistics = {edge.name: store.statistics(edge.name) for edge in edges}
+            self._statistics = {edge.name: store.statistics(edge.name) for edge in self._edges}
             store.close()
 
     def close_letters(self) -> None:
@@ -239,7 +228,7 @@ class DurableRun:
     def edges(self) -> list[tuple[DiskEdge, LogStatistics]]:
         """The edges and what they have stored, now or at the end."""
         pairs = []
-        for edge in (*self._edges, *self._gone_edges):
+        for edge in self._edges:
             store = self._store
             known = self._statistics.get(edge.name)
             if known is None and store is not None:

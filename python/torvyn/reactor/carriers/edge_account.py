@@ -25,33 +25,14 @@ def fold_carriers(
     for edge, stored in carried:
         ends = edge.wired
         plan = ends.edge
-        before = edges.pop((plan.source, plan.port, ends.writer), None)
-        after = edges.pop((ends.reader, "output", plan.target), None)
-        if before is None or after is None:
-            continue  # It joins the flow at this moment.
+        before = edges.pop((plan.source, plan.port, ends.writer))
+        after = edges.pop((ends.reader, "output", plan.target))
         rejected = nodes.pop(ends.writer).failed
         nodes.pop(ends.reader)
-        whole = _join(edge, before, after, stored, rejected)
         key = (plan.source, plan.port, plan.target)
-        edges[key] = _add(whole, edges[key]) if key in edges else whole
+        edges[key] = _join(edge, before, after, stored, rejected)
     return Statistics(
         wired.flow, wired.state, wired.elapsed_s, wired.turns, nodes, tuple(edges.values())
-    )
-
-
-def _add(gone: EdgeStatistics, now: EdgeStatistics) -> EdgeStatistics:
-    """An edge that was on the disk until the graph changed, and is in memory now."""
-    return replace(
-        now,
-        entered=gone.entered + now.entered,
-        taken=gone.taken + now.taken,
-        dropped=gone.dropped + now.dropped,
-        unread=gone.unread + now.unread,
-        peak=max(gone.peak, now.peak),
-        peak_bytes=max(gone.peak_bytes, now.peak_bytes),
-        pressured=gone.pressured + now.pressured,
-        stored=gone.stored,
-        restored=gone.restored,
     )
 
 

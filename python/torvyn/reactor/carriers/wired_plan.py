@@ -16,7 +16,6 @@ from torvyn.reactor.carriers.edge_ends import EdgeReader, EdgeWriter
 
 Name = TypeVar("Name")
 OUTPUT: Final = "output"
-GONE: Final = -1
 _UNLIMITED: Final = 2**62
 QUEUE_SHARE: Final = 32
 """The queue behind a log has this part of its bytes at most."""
@@ -36,14 +35,12 @@ class WiredPlan:
     plan: Plan
     edges: tuple[DurableEdge, ...]
     segment_of: tuple[int, ...]
-    """The segment of every node of `plan`; `GONE` if it has left the running flow."""
+    """The segment of every node of `plan`."""
     segments: tuple[str, ...]
     """The name of every segment: its first node."""
 
     def index(self, node: str) -> int:
-        """The node that has this name now: those that have left come before it."""
-        nodes = self.plan.nodes
-        return next(at for at in reversed(range(len(nodes))) if nodes[at].name == node)
+        return next(at for at, each in enumerate(self.plan.nodes) if each.name == node)
 
     def segment(self, node: str) -> int:
         return self.segment_of[self.index(node)]

@@ -8,11 +8,14 @@ hold, and `restore(state)`, which receives the same.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._contract.inspection import has_attribute
 from torvyn._contract.roles import Component
 from torvyn.errors import ContractError
+
+if TYPE_CHECKING:
+    from torvyn._link.plan import NodePlan
 
 BYTES: Final = b"b"
 _JSON: Final = b"j"
@@ -20,6 +23,11 @@ _JSON: Final = b"j"
 
 def has_state(component: Component) -> bool:
     return has_attribute(component, "snapshot")
+
+
+def component_name(node: NodePlan) -> str:
+    """Whose state it is: that of another component does not fit."""
+    return node.component.name or node.component.target
 
 
 def encode(node: str, state: Any) -> bytes:

@@ -10,7 +10,7 @@ import contextlib
 import sys
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +30,7 @@ from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
 from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
-from torvyn.reactor.run.run_setup import RunSetup, make_context, make_runners
+from torvyn.reactor.run.run_setup import RunSetup, make_context, make_runners, make_successor
 from torvyn.reactor.run.run_statistics import RunStatistics
 from torvyn.reactor.run.stored_shape import check_unread_store
 from torvyn.reactor.runners import Runner
@@ -69,9 +69,12 @@ class Execution:
         scheduler: StepScheduler | None = None,
         request_id: str | None = None,
         is_fresh: bool = False,
+        discards: Collection[str] = (),
+        continued: Collection[str] = (),
     ) -> None:
         self._is_fresh = is_fresh
-        self.durable = _durable_run(plan, is_fresh)
+        self._continued = continued
+        self.durable = _durable_run(plan, is_fresh, discards)
         plan = self.plan = plan if self.durable is None else self.durable.plan
         self.error: BaseException | None = None
         self.events = RunEvents()
@@ -93,8 +96,6 @@ class Execution:
         self.wiring: native_flow.Wiring = []
         self.error_log = ErrorLog(self.plan)
         self.refused = self.counts.refused = _refused_elements(plan, self.durable)
-        self.retired: set[int] = set()
-        """The nodes that a new graph has left out. They keep their numbers."""
         self.limits = TimeLimits(self, clock)
         # A simulation does not use real time.
         self._driver = BlockingDriver(self.limits.call_limit if scheduler is None else no_limit)
@@ -112,6 +113,9 @@ class Execution:
         except BaseException as error:
             self._fail_early(error)
             raise
+        for runner in self.runners:
+            if runner.node.name in self._continued:
+                make_successor(runner.component)
         self.lifecycle = Lifecycle(self.plan, self.runners)
         self.counts.prepare(self.runners)
         self.limits.start()
@@ -381,9 +385,7 @@ class Execution:
         """Whether every offloaded stage waits for something from outside, and everything that was
         handed over is durable."""
         is_stored = self.durable is None or self.durable.is_idle
-        return is_stored and all(
-            runner.is_idle for at, runner in enumerate(self.runners) if at not in self.retired
-        )
+        return is_stored and all(runner.is_idle for runner in self.runners)
 
     @property
     def state(self) -> FlowState:
@@ -405,17 +407,17 @@ class Execution:
         return self.counts.current(self.native)
 
 
-def _durable_run(plan: Plan, is_fresh: bool) -> DurableRun | None:
+def _durable_run(plan: Plan, is_fresh: bool, discards: Collection[str]) -> DurableRun | None:
     """What makes the run survive its process; SQLite is imported only for flows that need it."""
     if plan.checkpoint_s is None:
         return None
     if plan.cluster is not None and plan.cluster.nats:
         from torvyn.reactor.carriers.nats.nats_run import NatsRun
 
-        return NatsRun(plan, is_fresh)
-    from torvyn.reactor.carriers.exchange.exchangeable_run import ExchangeableRun
+        return NatsRun(plan, is_fresh, discards)
+    from torvyn.reactor.carriers.durable_run import DurableRun as NewDurableRun
 
-    return ExchangeableRun(plan, is_fresh)
+    return NewDurableRun(plan, is_fresh, discards)
 
 
 def _refused_elements(plan: Plan, durable: DurableRun | None) -> RefusedElements | None:

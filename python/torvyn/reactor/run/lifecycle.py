@@ -87,14 +87,6 @@ class Lifecycle:
         at = self._initialized.index(old)
         self._initialized[at] = new
 
-    def join(self, runner: Runner) -> None:
-        """An initialized runner belongs to the run from now on."""
-        self._initialized.append(runner)
-
-    def leave(self, runner: Runner) -> None:
-        """Has another owner now."""
-        self._initialized.remove(runner)
-
     def abandon(self) -> None:
         """Tears down without waiting, when there is no loop left to await anything on."""
         while self._initialized:

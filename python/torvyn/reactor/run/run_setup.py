@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -75,6 +76,12 @@ def make_runners(plan: Plan, setup: RunSetup) -> list[Runner]:
     runners = [make_node_runner(plan, node, setup) for node in plan.nodes]
     connect_request(runners)
     return runners
+
+
+def make_successor(component: Component) -> None:
+    """Tells a new component that another one has had its node."""
+    with suppress(AttributeError):
+        component.is_successor = True
 
 
 def make_node_runner(plan: Plan, node: NodePlan, setup: RunSetup) -> Runner:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._contract.enums import CallOutcome, FlowState, Role
 from torvyn._contract.inspection import is_instance, own_attribute
-from torvyn._link.plan import EdgePlan, Plan
+from torvyn._link.plan import Plan
 from torvyn._native import NativeFlow
 from torvyn.components.connection import Connection
 from torvyn.reactor import statistics
-from torvyn.reactor.merged_statistics import merge
 from torvyn.reactor.native_statistics import from_native
 from torvyn.reactor.run.cpu_throttle import CpuThrottle, shares_of
 from torvyn.reactor.run.native_flow import Wiring
@@ -45,8 +44,6 @@ class RunStatistics:
         self._started_s = time.monotonic()
         self._runners: Sequence[Runner] = ()
         self._wiring: Wiring = []
-        self._edges: tuple[EdgePlan, ...] | None = None
-        """All edges that the flow has had, once its graph has changed."""
         self._cpu_before_ns: dict[str, int] = {}
         self._connections: list[tuple[str, Connection]] = []
         self._last: statistics.Statistics | None = None
@@ -68,19 +65,10 @@ class RunStatistics:
         if self._recorder is not None and runner.node.run != "inline":
             self._recorder.record(runner.node.name, runner.node.role, runner.component)
 
-    def prepare_successor(self, old: Runner | None, new: Runner) -> None:
-        """The new runner may take the place of the old one, or join the flow."""
-        new.throttle = None if old is None else old.throttle
+    def prepare_successor(self, old: Runner, new: Runner) -> None:
+        """The new runner may take the place of the old one."""
+        new.throttle = old.throttle
         self._record(new)
-
-    def adopt_graph(self, plan: Plan, edges: Sequence[EdgePlan], leaving: Sequence[Runner]) -> None:
-        """The flow has another graph. `edges`: all that it has had."""
-        names = {runner.node.name for runner in self._runners if runner not in leaving}
-        for old in leaving:
-            if (name := old.node.name) in names:
-                self._cpu_before_ns[name] = self._cpu_before_ns.get(name, 0) + (old.cpu_ns or 0)
-        self._plan, self._edges = plan, tuple(edges)
-        self._connections = [*_connections(self._runners)]
 
     def succeed(self, plan: Plan, old: Runner, new: Runner) -> None:
         """The new runner has taken the place of the old one."""
@@ -121,10 +109,9 @@ class RunStatistics:
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
         connections = {name: connection.status for name, connection in self._connections}
         usage = {runner.node.name: self._usage(runner) for runner in self._runners}
-        plan, wiring = self._plan, self._wiring
-        if self._edges is not None:
-            plan, wiring = merge(plan, self._edges, raw)
-        result = from_native(plan, wiring, raw, elapsed_s, health, denied, connections, usage)
+        result = from_native(
+            self._plan, self._wiring, raw, elapsed_s, health, denied, connections, usage
+        )
         if self._durable is None:
             return result
         return self._durable.fold(result)
@@ -138,8 +125,7 @@ class RunStatistics:
     def _add_counts(self, raw: dict[str, Any]) -> None:
         """Adds what components count themselves, in a dict that they set as `counts`, and what
         guards removed: which of their matches did not leave is not known to the native core."""
-        # Nodes that join the flow at this moment have counted nothing yet.
-        for runner, counters in zip(self._runners, raw["nodes"], strict=False):
+        for runner, counters in zip(self._runners, raw["nodes"], strict=True):
             if self.refused is not None:
                 counters["set_aside"] = self.refused.counts.get(runner.node.name, 0)
             counts = own_attribute(runner.component, "counts")

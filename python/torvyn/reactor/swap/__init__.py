@@ -11,9 +11,6 @@ swap_order       one exchange, as the native core carries it out
 swap_report      what a swap did
 state_transfer   what becomes of the state of the old component
 plan_difference  what changed between two plans
-graph_swap       a new graph: prepare, exchange the segments that change
-graph_order      one exchange of nodes and edges, as the native core carries it out
-segment_difference  what a new graph means for each segment
 new_node         the plan of the new component, and whether it fits into the node
 refusals         why a swap was not possible
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,7 @@ from torvyn._io.background_loop import start_loop
 from torvyn._io.resources import read_resources, resident_bytes
 from torvyn._link.plan import NodePlan
 from torvyn.reactor.failures import init_failure, init_timeout
-from torvyn.reactor.run.run_setup import connect_request, make_node_runner
+from torvyn.reactor.run.run_setup import connect_request, make_node_runner, make_successor
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.async_runner import AsyncRunner
 from torvyn.reactor.runners.lifecycle_driver import LimitExceeded, WrappedError
@@ -30,9 +29,8 @@ _GRACE_S: Final = 1.0
 class Candidate:
     runner: Runner
 
-    def __init__(self, execution: Execution, old: Runner | None, node: NodePlan) -> None:
-        if old is not None:
-            check_memory(old, read_resources().limits.memory_bytes, resident_bytes())
+    def __init__(self, execution: Execution, old: Runner, node: NodePlan) -> None:
+        check_memory(old, read_resources().limits.memory_bytes, resident_bytes())
         self._execution = execution
         self._old = old
         self._node = node
@@ -52,8 +50,7 @@ class Candidate:
                 raise
             raise init_timeout(execution.plan, node) from None
         connect_request([*execution.runners, self.runner])
-        with suppress(AttributeError):
-            self.runner.component.is_successor = self._old is not None
+        make_successor(self.runner.component)
         execution.counts.prepare_successor(self._old, self.runner)
 
     def init(self) -> None:

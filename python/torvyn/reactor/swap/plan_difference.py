@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from torvyn._link.plan import NodePlan, Plan, TelemetryPlan
 from torvyn.errors import FlowError
+from torvyn.reactor.run.component_state import component_name
+from torvyn.reactor.statistics import BrokerStatistics, EdgeStatistics
 from torvyn.reactor.swap.new_node import check_fit
-from torvyn.reactor.swap.segment_difference import (
-    SegmentChange,
-    compare_segments,
-    ends,
-    graph_changes,
-)
 
 _LIMITS: Final = ("max_memory_bytes", "call_timeout_s", "init_timeout_s", "fuel", "seed")
 _LATER: Final = (
@@ -59,13 +55,7 @@ class PlanDifference:
     later: tuple[str, ...]
     """Settings that apply when the flow starts again."""
     lost: tuple[str, ...] | None = ()
-    """What a new graph would lose of the saved state; None if the flow saves none."""
-    segments: tuple[SegmentChange, ...] = ()
-    """What becomes of each segment of a flow with a new graph."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.nodes and not self.graph
+    """What a restart with the new graph would lose of the state; None if the flow saves none."""
 
     @property
     def token(self) -> str:
@@ -77,8 +67,7 @@ class PlanDifference:
         nodes = [change.to_dict() for change in self.nodes]
         later, graph = list(self.later), list(self.graph)
         lost = None if self.lost is None else list(self.lost)
-        segments = [each.to_dict() for each in self.segments]
-        fields = {"nodes": nodes, "graph": graph, "segments": segments, "later": later}
+        fields = {"nodes": nodes, "graph": graph, "later": later}
         return {**fields, "lost": lost, "token": self.token}
 
     def refuse_graph(self, flow: str) -> None:
@@ -87,7 +76,12 @@ class PlanDifference:
             refuse_graph(flow, self.graph, self.lost)
 
 
-def refuse_graph(flow: str, graph: Sequence[str], lost: Sequence[str] | None) -> None:
+def refuse_graph(
+    flow: str,
+    graph: Sequence[str],
+    lost: Sequence[str] | None,
+    hint: str = "restart the flow, or undo the change",
+) -> None:
     if lost is not None and not lost:
         return
     listing = "; ".join(graph)
@@ -98,7 +92,7 @@ def refuse_graph(flow: str, graph: Sequence[str], lost: Sequence[str] | None) ->
     raise FlowError(
         "swap.graph-changed",
         f"the graph of flow `{flow}` has changed ({listing}), {what}",
-        hint="restart the flow, or undo the change",
+        hint=hint,
     )
 
 
@@ -121,11 +115,28 @@ def compare(
         if parts := tuple(_parts(known, node, content.get(node.name, ()), place_free)):
             changes.append(NodeChange(node, parts, _refusal(known, node)))
     later = tuple(_later(old, new, place_free))
-    graph = tuple(line for line, _ in graph_changes(old, new))
-    changed = {change.node.name: change.parts for change in changes}
-    segments = compare_segments(old, new, changed) if graph and old.checkpoint_s else ()
     lost = _lost(old, new, before if stateful is None else stateful)
-    return PlanDifference(tuple(changes), graph, later, lost, segments)
+    return PlanDifference(tuple(changes), tuple(_graph(old, new)), later, lost)
+
+
+def _graph(old: Plan, new: Plan) -> Iterator[str]:
+    names = [{node.name for node in plan.nodes} for plan in (old, new)]
+    before, after = (
+        {(edge.source, edge.port, edge.target, edge.input): edge for edge in plan.edges}
+        for plan in (old, new)
+    )
+    for name in sorted(names[1] - names[0]):
+        yield f"node `{name}` was added"
+    for name in sorted(names[0] - names[1]):
+        yield f"node `{name}` was removed"
+    for key in sorted(before.keys() | after.keys()):
+        name = f"edge `{key[0]}:{key[1]}` to `{key[2]}`"
+        if key not in before:
+            yield f"{name} was added"
+        elif key not in after:
+            yield f"{name} was removed"
+        elif before[key] != after[key]:
+            yield f"{name} has other options"
 
 
 def _later(old: Plan, new: Plan, place_free: Callable[[str], str]) -> Iterator[str]:
@@ -153,19 +164,34 @@ def _lost(old: Plan, new: Plan, stateful: Collection[str]) -> tuple[str, ...] | 
         return None
     if (old.name, old.state_dir) != (new.name, new.state_dir):
         return (f"the state in {old.state_dir}",)
-    names = {node.name for node in new.nodes}
-    gone = [node.name for node in old.nodes if node.name not in names and node.name in stateful]
+    now = {node.name: component_name(node) for node in new.nodes}
+    held = [node for node in old.nodes if node.name in stateful]
+    gone = [node.name for node in held if now.get(node.name) != component_name(node)]
     return tuple(f"the state of node `{name}`" for name in gone)
 
 
-def lost_by_restart(old: Plan, new: Plan) -> tuple[str, ...]:
-    """What a new flow could not take over from the store, beside the states of nodes."""
-    kept = {ends(edge)[:3] for edge in new.edges if edge.carrier != "memory"}
-    return tuple(
-        f"what waits on the edge `{edge.source}:{edge.port}` to `{edge.target}`"
-        for edge in old.edges
-        if edge.carrier != "memory" and ends(edge)[:3] not in kept
-    )
+def lost_by_restart(
+    new: Plan, edges: Iterable[EdgeStatistics], *, asks_broker: bool
+) -> tuple[str, ...]:
+    """What waits on the durable edges that the new graph does not have. `asks_broker`: a stream
+    that is not empty counts, too: an earlier run may have filled it. What is known of it is some
+    seconds old."""
+    kept = {(edge.source, edge.port, edge.target, edge.carrier) for edge in new.edges}
+    found = []
+    for edge in edges:
+        ends = (edge.source, edge.port, edge.target)
+        if edge.carrier == "memory" or (*ends, edge.carrier) in kept:
+            continue
+        name = f"the edge `{edge.source}:{edge.port}` to `{edge.target}`"
+        if edge.unread:
+            found.append(f"{edge.unread} elements that wait on {name}")
+        elif asks_broker and _may_hold(edge.stored):
+            found.append(f"what the broker may still have of {name}")
+    return tuple(found)
+
+
+def _may_hold(stored: object) -> bool:
+    return isinstance(stored, BrokerStatistics) and stored.messages != 0
 
 
 def _parts(

@@ -58,15 +58,6 @@ def refusal(flow: str, node: NodePlan, refused: Refused, timeout_s: float) -> Fl
     return error
 
 
-class NeedsRestart(FlowError):
-    """Only a new start of the flow can give it the new graph."""
-
-
-def needs_restart(flow: str, what: str) -> NeedsRestart:
-    message = f"the graph of flow `{flow}` cannot be exchanged while it runs: {what}"
-    return NeedsRestart("swap.graph-changed", message, hint="restart the flow")
-
-
 def state_refused(node: NodePlan, why: str) -> FlowError:
     message = f"node `{node.name}` keeps its old component: its state was not handed over: {why}"
     hint = "`restore` of the new component must accept what `snapshot` of the old one returns"
@@ -77,12 +68,6 @@ def returned(node: str, why: str) -> FlowError:
     """The new component was exchanged, and has failed since."""
     message = f"node `{node}` is back at its old component: the new one failed: {why}"
     return _error("swap.returned", node, message, "mend the new component, then swap it again")
-
-
-def graph_busy(flow: str, what: str, timeout_s: float) -> FlowError:
-    message = f"the graph of flow `{flow}` was not exchanged within {timeout_s:g} s: {what}"
-    hint = "the old graph goes on; try again when less is on its way"
-    return FlowError("swap.busy", message, hint=hint)
 
 
 def busy(node: NodePlan, what: str, timeout_s: float) -> FlowError:

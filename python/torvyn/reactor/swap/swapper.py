@@ -10,14 +10,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Collection
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from torvyn._io.line_output import lines_with
-from torvyn._link.plan import NodePlan, Plan
+from torvyn._link.plan import NodePlan
 from torvyn.errors import suggestion
 from torvyn.reactor.run.aggregator_checks import check_aggregators
 from torvyn.reactor.runners import Runner
@@ -36,7 +35,6 @@ from torvyn.reactor.swap.warm_stages import WarmStages
 if TYPE_CHECKING:
     from torvyn.reactor.run.execution import Execution
     from torvyn.reactor.run.run_swaps import RunSwaps
-    from torvyn.reactor.swap.graph_swap import GraphReport
 
 TIMEOUT_S: Final = 10.0
 """How long a swap may take once the new component is initialized."""
@@ -136,30 +134,16 @@ class Swapper:
         return execution
 
     def _index(self, execution: Execution, name: str) -> int:
-        nodes = execution.plan.nodes
-        for index, node in enumerate(nodes):
-            if node.name == name and self._is_own(execution, index):
-                return index
-        known = [node.name for at, node in enumerate(nodes) if self._is_own(execution, at)]
+        own = {
+            node.name: index
+            for index, node in enumerate(execution.plan.nodes)
+            if node.component.kind != "carrier"
+        }
+        if name in own:
+            return own[name]
+        known = list(own)
         hint = suggestion(name, known, f"its nodes are {', '.join(known)}")
         raise refusals.unknown_node(execution.plan.name, name, hint)
-
-    def _is_own(self, execution: Execution, index: int) -> bool:
-        """Whether it is a node of the flow that runs, as its author knows it."""
-        is_end = execution.plan.nodes[index].component.kind == "carrier"
-        return index not in execution.retired and not is_end
-
-    def swap_graph(
-        self, plan: Plan, replaced: Collection[str], options: SwapOptions
-    ) -> GraphReport:
-        """Gives the flow a new graph. Blocks; call it outside the turns."""
-        from torvyn.reactor.swap.graph_swap import GraphSwap
-
-        with self._turn, lines_with(self._line_prefix):
-            execution = self._running()
-            for node in execution.plan.nodes:
-                self.warm.settle(node.name)
-            return GraphSwap(execution, plan, replaced, options).run()
 
     def check(
         self, execution: Execution, index: int, old: Runner, new: Runner, options: SwapOptions

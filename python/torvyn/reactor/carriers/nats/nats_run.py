@@ -18,7 +18,7 @@ from torvyn.errors import FlowError, InvalidInput
 from torvyn.jetstream import BrokerUnavailable, Entries
 from torvyn.jetstream.connection import OPEN_TIMEOUT_S
 from torvyn.jetstream.start_wait import BrokerWait
-from torvyn.reactor.carriers.carrier_end import EndingCarrier
+from torvyn.reactor.carriers.carrier_thread import CarrierThread
 from torvyn.reactor.carriers.checkpoints import Checkpoints
 from torvyn.reactor.carriers.durable_run import DurableRun
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
@@ -120,7 +120,7 @@ class NatsRun(DurableRun):
     # Open
 
     def open(self, runners: Sequence[Runner]) -> None:
-        self._checkpoints = Checkpoints(self.wired, runners)
+        self._checkpoints = Checkpoints(self.wired, runners, self._discards)
         self._save_between(runners)
         self._check_aggregators(runners)
         broker = self._broker = BrokerThread(
@@ -132,7 +132,7 @@ class NatsRun(DurableRun):
             self.close_store()
             raise
         interval_s = self.plan.checkpoint_s or 1.0
-        self._thread = EndingCarrier(
+        self._thread = CarrierThread(
             self.wired, self._edges, self._committer, self._checkpoints, self._bell, interval_s
         )
 
@@ -352,7 +352,7 @@ class NatsRun(DurableRun):
     def restore(self) -> None:
         while True:
             try:
-                self.restored = self._checkpoints.restore(self._saved)
+                self._checkpoints.restore(self._saved)
                 break
             except BrokerUnavailable as error:
                 # No component has been given its state before nodes that moved are saved.

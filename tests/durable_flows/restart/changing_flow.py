@@ -1,4 +1,4 @@
-"""A durable flow whose graph changes while it runs, and what must hold of its output."""
+"""A durable flow that gets other graphs, and what must hold of its output."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Collect(torvyn.Sink):
         self.texts.append(element.text)
 
 
-class ExchangedFlow:
+class ChangingFlow:
     """A chain from a source to a sink. `count` is always in it, the others come and go."""
 
     def __init__(self, seed: int) -> None:
