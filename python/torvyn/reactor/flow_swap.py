@@ -94,8 +94,8 @@ class SwappableFlow(FlowFeed):
     @property
     def unsaved_states(self) -> dict[str, str]:
         """What nodes hold that no checkpoint saves, by their names: a restart would lose it."""
+        from torvyn._contract.roles import counts_held_elements
         from torvyn.reactor.run.component_state import has_state
-        from torvyn.reactor.run.method_binding import counts_held_elements
         from torvyn.reactor.swap.state_transfer import unsaved
 
         runners = [] if self._execution is None else self._execution.runners
