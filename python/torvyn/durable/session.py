@@ -91,6 +91,7 @@ class Session:
                     catalog.undo_appends(connection, states[name], old.next)
                 states[name].read_up_to = old.read_up_to
                 states[name].withdraw = old.withdraw
+                states[name].expired_behind_reader = old.expired_behind_reader
             lost = catalog.apply_mark(connection, states, epoch, mark, at_ns)
             lost += catalog.count_gaps(connection, states, at_ns)
             catalog.save(connection, states.values())

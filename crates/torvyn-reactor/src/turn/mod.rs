@@ -169,15 +169,15 @@ impl Core {
 
     #[inline]
     fn run(&mut self, index: usize) -> Result<usize, Failure> {
-        let node = &mut self.nodes[index];
-        if node.phase == Phase::Finished {
+        if self.nodes[index].phase == Phase::Finished {
             return Ok(0);
         }
         self.edges.shared.set_running_node(Some(index));
         let mut moved = 0;
-        if node.spec.drops_stale() {
-            moved = self.edges.drop_stale(node, self.now_ns);
+        if self.nodes[index].spec.drops_stale() {
+            moved = self.edges.drop_stale(&mut self.nodes, index, self.now_ns);
         }
+        let node = &mut self.nodes[index];
         if node.unfinished.has_backlog() {
             let waiting = node.unfinished.backlog.len();
             let empty = self.edges.drain_backlog(node)?;
