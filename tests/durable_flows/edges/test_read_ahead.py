@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import shutil
@@ -15,9 +16,10 @@ from durable_parts import AckSource, GatedSink, check_account, disk_flow, wait_u
 from scale import sample
 
 import torvyn
-from torvyn import PENDING, Output
+from torvyn import PENDING, Element, Output
 from torvyn.durable import DurableStore, LogOptions
 from torvyn.durable.disk.high_water import HighWaterFile
+from torvyn.durable.disk.store_file import OpenTransaction, StoreFile
 from torvyn.reactor.carriers import outage
 from torvyn.reactor.carriers.wired_plan import QUEUE_SHARE
 
@@ -173,6 +175,46 @@ def test_what_became_too_old_before_a_kill_counts_once_in_the_next_run(
     assert edge.entered == edge.restored == len(later.texts) + edge.dropped
     delivered = {*map(int, [*first.texts[: in_hand + 1], *later.texts])}
     assert {*losses(killed)} | delivered == {*range(edge.stored.appended)}
+
+
+@pytest.mark.parametrize("seed", range(sample(4, full=40)))
+def test_what_becomes_too_old_while_commits_fail_is_expired_once(
+    seed: int, sink_class: type[GatedSink], state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice, transaction = random.Random(seed), StoreFile.transaction
+
+    @contextlib.contextmanager
+    def fail_often(file: StoreFile, wal_bytes: int) -> Iterator[OpenTransaction]:
+        with transaction(file, wal_bytes) as work:
+            yield work
+            if is_failing := source.sent < 1500 and dice.random() < 0.3:
+                work.mark = None
+        if is_failing:
+            # It is durable nevertheless, and the mark beside it is not.
+            file.close()
+            raise file.failed(OSError(errno.EIO, "injected"))
+
+    class Sink(sink_class):  # type: ignore[misc, valid-type]
+        def push(self, element: Element) -> None:
+            threading.Event().wait(dice.choice([0, 0, 0.002]))
+            super().push(element)
+
+    monkeypatch.setattr(outage, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(outage, "LONGEST_RETRY_S", 0.001)
+    monkeypatch.setattr(StoreFile, "transaction", fail_often)
+
+    def items() -> Iterator[str]:
+        for number in range(1500):
+            threading.Event().wait(0.002 * (number % 10 == 0))
+            yield str(number)
+
+    source, sink = AckSource(items()), Sink(free=10**9)
+    flow = disk_flow(source, sink, max_age_s=0.02, order=dice.choice(ORDERS), queue_depth=50)
+    flow.run()
+    check_account(flow)
+    (edge,) = flow.statistics.edges
+    assert edge.dropped == edge.stored.expired == 1500 - len(sink.texts)
+    assert losses(state_dir).keys() == {*range(1500)} - {*map(int, sink.texts)}
 
 
 @pytest.mark.parametrize("order", ORDERS)
