@@ -1,5 +1,6 @@
 //! What is dropped for its age is told to its source.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use torvyn_stream::{
@@ -9,9 +10,13 @@ use torvyn_stream::{
 
 use super::{Accepts, Edge, EdgeEnd, Edges};
 use crate::blueprint::Role;
+use crate::clock::Clock;
+use crate::flow::{Flow, Status};
+use crate::native_stages::Scripted;
 use crate::node::{Node, Worker};
 use crate::node_spec::NodeSpec;
 use crate::shared_state::SharedState;
+use crate::swap::test_flow::blueprint;
 
 /// Notes what it is told, with how many elements are not settled then.
 struct Source(Arc<AckLog>, Arc<Mutex<Vec<(u64, u64)>>>);
@@ -65,4 +70,32 @@ fn a_source_is_told_of_each_expired_element_before_it_is_settled() {
 
     assert_eq!(*told.lock().unwrap(), [(1, 5), (2, 4), (3, 3)]);
     assert_eq!((acks.take_settled(), edges.list[0].queue.len()), (3, 2));
+}
+
+/// Some calls take ten seconds. Notes the ages of its elements in seconds.
+struct Slow(Arc<AtomicU64>, Arc<Mutex<Vec<u64>>>);
+
+impl Stage for Slow {
+    fn accept(&mut self, element: &mut Element, _: Call<'_>, _: &mut Outbox) -> Result<Step, StageError> {
+        let mut ages = self.1.lock().unwrap();
+        let took_ns = if ages.len().pow(2) % 101 == 5 { 10_000_000_000 } else { 0 };
+        let now_ns = self.0.fetch_add(took_ns, Ordering::AcqRel);
+        ages.push((now_ns - element.timestamp_ns) / 1_000_000_000);
+        Ok(Step::Done)
+    }
+}
+
+#[test]
+fn no_element_is_handed_over_too_old_although_a_call_takes_long() {
+    let (hand, ages) = (Arc::new(AtomicU64::new(1)), Arc::default());
+    let sink = Slow(hand.clone(), Arc::clone(&ages));
+    let mut blueprint = blueprint(Scripted::new(&["x"], 1000), sink);
+    blueprint.edges[0].max_age_ns = 1_000_000_000;
+    let shared = SharedState::new(blueprint.nodes.len(), blueprint.edges.len());
+    let flow = Flow::new(blueprint, Arc::new(shared), Clock::manual(hand));
+    while flow.run_turn(true, false) != Some(Status::Over) {}
+
+    let ages = ages.lock().unwrap();
+    assert!(ages.len() < 1000, "none was dropped");
+    assert!(!ages.is_empty() && ages.iter().all(|&age| age <= 1), "{ages:?}");
 }

@@ -148,12 +148,17 @@ impl Core {
     }
 
     fn clear_leftovers(&mut self) -> Result<(), Failure> {
+        let mut has_run = false;
         for place in (0..self.places()).rev() {
             let index = self.node_at(place);
             let node = &self.nodes[index];
             if node.role != Role::Source && (node.unfinished.has_backlog() || self.edges.has_input(node)) {
                 self.run(index)?;
+                has_run = true;
             }
+        }
+        if has_run {
+            self.now_ns = self.clock.now_ns();
         }
         Ok(())
     }
@@ -175,6 +180,8 @@ impl Core {
         self.edges.shared.set_running_node(Some(index));
         let mut moved = 0;
         if self.nodes[index].spec.drops_stale() {
+            // A call before this one may have taken long.
+            self.now_ns = self.clock.now_ns();
             moved = self.edges.drop_stale(&mut self.nodes, index, self.now_ns);
         }
         let node = &mut self.nodes[index];
