@@ -34,6 +34,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.waiting: dict[str, dict[int, bytes]] = {"a": {}, "b": {}}
         self.next = {"a": 0, "b": 0}
         self.lost = {"a": 0, "b": 0}
+        self.expired = {"a": 0, "b": 0}
         self.states: dict[str, bytes] = {}
 
     @rule(
@@ -79,6 +80,35 @@ class StoreMachine(RuleBasedStateMachine):
             for sequence in range(first, last + 1):
                 self.waiting[log].pop(sequence, None)
 
+    @rule(
+        log=st.sampled_from("ab"),
+        share=st.floats(0, 1),
+        counts=st.lists(st.integers(1, 3), min_size=1, max_size=5),
+        is_ordered=st.booleans(),
+    )
+    def expire_behind_the_reader(
+        self, log: str, share: float, counts: list[int], is_ordered: bool
+    ) -> None:
+        if not (keys := sorted(self.waiting[log])):
+            return
+        start = first = keys[int(share * (len(keys) - 1))]
+        parts: list[tuple[int, int]] = []
+        for count in counts:
+            if (last := first + count - 1) < self.next[log]:
+                parts.append((first, last))
+                first = last + 2
+        last = parts[-1][1] if parts else start
+        settled = Transaction(settled_ranges={log: [(start, last)]}, expired={log: parts})
+        ordered = Transaction(acknowledged={log: last}, expired={log: parts})
+        lost = self.store.commit(ordered if is_ordered else settled)
+        gone = {n for first, last in parts for n in range(first, last + 1)} & {*self.waiting[log]}
+        assert gone == {n for each in lost for n in range(each.first, each.last + 1)}
+        assert {each.reason for each in lost} <= {"expired"}
+        self.expired[log] += len(gone)
+        begin = 0 if is_ordered else start
+        for sequence in range(begin, last + 1):
+            self.waiting[log].pop(sequence, None)
+
     @rule(log=st.sampled_from("ab"))
     def report_losses(self, log: str) -> None:
         losses = self.store.lost(log)
@@ -109,8 +139,11 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.store.next_sequence(log) == found.appended == self.next[log]
             assert found.elements == len(waiting)
             assert found.dropped == self.lost[log]
-            assert (found.corrupt, found.expired, found.discarded) == (0, 0, 0)
-            assert found.acknowledged == found.appended - found.elements - found.dropped
+            assert (found.corrupt, found.discarded) == (0, 0)
+            assert found.expired == self.expired[log]
+            lost = found.dropped + found.expired
+            assert found.acknowledged == found.appended - found.elements - lost
+            assert found.rows <= found.elements
 
     @invariant()
     def the_limit_holds(self) -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from torvyn.durable import Append, Checkpoint, DurableStore, LogOptions, LostRange, Transaction
+from torvyn.durable import (
+    Append,
+    Checkpoint,
+    DurableStore,
+    LogOptions,
+    LostRange,
+    StoreUnavailable,
+    Transaction,
+)
+from torvyn.durable.disk.store_file import OpenTransaction, StoreFile
 from torvyn.errors import FlowError
 
 LOGS = {"log": LogOptions(4 << 20)}
@@ -53,6 +66,71 @@ def test_rows_settled_out_of_order_are_not_read_again(tmp_path: Path) -> None:
 
         assert store.acknowledged("log") == 3
         assert store.lost("log") == []
+
+
+def test_what_expires_behind_a_reader_is_lost_once_and_its_rows_go(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 3, 3, 3)
+        settled = Transaction(settled_ranges={"log": [(3, 7)]}, expired={"log": [(4, 5), (7, 7)]})
+        lost = store.commit(settled)
+        assert [(each.first, each.last, each.reason) for each in lost] == [
+            (4, 5, "expired"),
+            (7, 7, "expired"),
+        ]
+        assert store.lost("log") == lost
+        assert store.commit(settled) == []
+        assert [row.first for row in store.read("log", -1, 100)] == [0, 6]
+        found = store.statistics("log")
+        assert (found.acknowledged, found.expired, found.expired_behind_reader) == (2, 3, 3)
+        store.commit(Transaction(acknowledged={"log": 8}, expired={"log": [(0, 2), (8, 8)]}))
+        assert (store.statistics("log").rows, store.statistics("log").expired) == (0, 7)
+
+
+def test_what_expired_in_a_commit_that_failed_and_is_durable_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transaction = StoreFile.transaction
+
+    @contextlib.contextmanager
+    def fail_afterwards(file: StoreFile, wal_bytes: int) -> Iterator[OpenTransaction]:
+        with transaction(file, wal_bytes) as work:
+            yield work
+            work.mark = None
+        monkeypatch.undo()
+        file.close()
+        raise file.failed(OSError(errno.EIO, "injected"))
+
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 9)
+        settled = Transaction(acknowledged={"log": 8}, expired={"log": [(2, 6)]})
+        monkeypatch.setattr(StoreFile, "transaction", fail_afterwards)
+        with pytest.raises(StoreUnavailable):
+            store.commit(settled)
+        assert store.commit(settled) == []
+        found = store.statistics("log")
+        assert (found.elements, found.expired, found.expired_behind_reader) == (0, 5, 5)
+
+
+def test_a_commit_counts_although_the_file_is_closed_while_old_rows_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transaction, numbers = StoreFile.transaction, itertools.count()
+
+    @contextlib.contextmanager
+    def fail_the_second(file: StoreFile, wal_bytes: int) -> Iterator[OpenTransaction]:
+        if next(numbers) == 1:
+            file.close()
+            raise file.failed(OSError(errno.EIO, "injected"))
+        with transaction(file, wal_bytes) as work:
+            yield work
+
+    with DurableStore.open(tmp_path / "flow.db", {"log": LogOptions(1 << 20)}) as store:
+        append(store, *[1] * 40)
+        monkeypatch.setattr(StoreFile, "transaction", fail_the_second)
+        store.commit(Transaction(acknowledged={"log": 39}))
+        assert next(numbers) == 2
+        append(store, 1)
+        assert (store.statistics("log").elements, store.next_sequence("log")) == (1, 41)
 
 
 def test_everything_of_a_transaction_is_durable_together(tmp_path: Path) -> None:

@@ -222,6 +222,8 @@ pub(crate) struct ReaderState {
     /// Runs that are settled and that the carrier has not taken.
     pub settled: Vec<(u64, u64)>,
     pub settled_count: u64,
+    /// Runs that were emitted, became too old before the next node took them, and that the carrier has not taken.
+    pub expired: Vec<(u64, u64)>,
     pub has_ended: bool,
     /// Why the flow must fail.
     pub failure: Option<String>,
@@ -252,6 +254,14 @@ pub struct EdgeLog {
     pub(crate) limits: Limits,
     /// Reads the keys of elements, if the edge keeps them apart.
     pub(crate) keys: Option<Box<dyn Keys>>,
+}
+
+/// Adds a run to those before it, or to the last of them if it continues that one.
+pub(crate) fn extend(runs: &mut Vec<(u64, u64)>, (first, last): (u64, u64)) {
+    match runs.last_mut() {
+        Some((_, end)) if *end + 1 == first => *end = last,
+        _ => runs.push((first, last)),
+    }
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -413,12 +423,7 @@ impl EdgeLog {
         numbers.sort_unstable();
         state.remove(|_| true);
         let mut runs: Vec<(u64, u64)> = Vec::new();
-        for number in numbers {
-            match runs.last_mut() {
-                Some((_, last)) if *last + 1 == number => *last = number,
-                _ => runs.push((number, number)),
-            }
-        }
+        numbers.into_iter().for_each(|number| extend(&mut runs, (number, number)));
         runs
     }
 
@@ -453,5 +458,10 @@ impl EdgeLog {
         let mut state = self.read();
         state.settled_count = 0;
         std::mem::take(&mut state.settled)
+    }
+    /// The runs of sequence numbers that became too old behind the reader since the last call. They are settled like
+    /// the others, now or later.
+    pub fn take_expired(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.read().expired)
     }
 }

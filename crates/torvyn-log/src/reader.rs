@@ -5,7 +5,7 @@ use std::sync::Arc;
 use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
 
 use crate::batch::Marks;
-use crate::edge_log::{EdgeLog, ReaderState, Waiting};
+use crate::edge_log::{EdgeLog, ReaderState, Waiting, extend};
 
 /// The carrier is asked for more when fewer bytes wait than this.
 const LOW_BYTES: usize = 256 * 1024;
@@ -151,6 +151,10 @@ impl Stage for LogReader {
         !self.by_checkpoint
     }
 
+    fn note_expired(&mut self, sequence: u64) {
+        extend(&mut self.log.read().expired, (sequence, sequence));
+    }
+
     fn acknowledge(&mut self, count: u64) {
         let mut state = self.log.read();
         let mut left = count;
@@ -162,10 +166,7 @@ impl Stage for LogReader {
             if first > last {
                 state.emitted.pop_front();
             }
-            match state.settled.last_mut() {
-                Some((_, end)) if *end + 1 == run.0 => *end = run.1,
-                _ => state.settled.push(run),
-            }
+            extend(&mut state.settled, run);
             left -= taken;
         }
         state.settled_count += count;

@@ -287,3 +287,16 @@ fn a_range_is_taken_back_only_if_none_of_it_was_emitted() {
         assert_eq!(log.live_bytes(), 0);
     }
 }
+
+#[test]
+fn what_became_too_old_behind_the_reader_is_taken_once_and_in_runs() {
+    let log = supplied(10, BACKLOG);
+    let mut reader = LogReader::new(log.clone(), 0.0, false);
+    assert_eq!(pull_all(&mut reader, SECOND).0, 10);
+    [2, 3, 4, 7].into_iter().for_each(|sequence| reader.note_expired(sequence));
+    reader.acknowledge(5);
+
+    assert_eq!(log.take_expired(), [(2, 4), (7, 7)]);
+    assert_eq!(log.take_expired(), []);
+    assert_eq!(log.take_settled(), [(0, 4)]);
+}

@@ -254,6 +254,10 @@ pub trait Stage: Send {
     /// Tells a source that its next `count` elements, in the order of its pulls, are settled.
     fn acknowledge(&mut self, count: u64) {}
 
+    /// Tells a source that one of its elements was dropped because it became too old in the queue behind it. It counts
+    /// as settled from then on.
+    fn note_expired(&mut self, sequence: u64) {}
+
     /// Its state as bytes, for a checkpoint; `None` when it has none to save.
     fn snapshot(&mut self, call: Call<'_>) -> Result<Option<Vec<u8>>, StageError> {
         Ok(None)

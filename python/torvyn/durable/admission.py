@@ -40,13 +40,17 @@ class Admission:
             raise row_too_large(transaction.appends[0].log, size, limit)
         cost = wal_cost(sum(row_cost(len(new.body)) for new in transaction.appends))
         cost += checkpoints.wal_bytes(transaction.checkpoint)
-        settled = {*transaction.acknowledged, *transaction.settled_ranges}
+        settled = {*transaction.acknowledged, *transaction.settled_ranges, *transaction.expired}
         deleted = sum(states[name].rows for name in settled)
         return cost + min(deleted, self._file.budget.max_deleted_rows) * FRAME_BYTES
 
     def apply(
         self, connection: Database, states: catalog.States, transaction: Transaction
     ) -> list[LostRange]:
+        lost: list[LostRange] = []
+        at_ns = self._clock.now_ns()
+        for name, expired in transaction.expired.items():
+            lost += log_rows.expire(connection, states[name], expired, at_ns)
         for name, up_to in transaction.acknowledged.items():
             if up_to >= states[name].next:
                 raise ValueError(f"log `{name}` ends before {up_to}")
@@ -55,7 +59,7 @@ class Admission:
             for first, last in ranges:
                 log_rows.settle_range(connection, states[name], first, last)
         log_rows.delete_settled(connection, states.values(), self._file.budget.max_deleted_rows)
-        lost = self._expire(connection, states)
+        lost += self._expire(connection, states)
         for new in transaction.appends:
             lost += self._append(connection, states[new.log], new)
         if transaction.checkpoint is not None:

@@ -5,7 +5,7 @@ Every function works inside the caller's transaction and keeps the log's account
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,9 +90,26 @@ def settle_range(connection: Database, state: LogState, first: int, last: int) -
         settle(connection, state, last)
         return
     for start, end in list(state.uncovered(first, last)):
-        hole = _put_hole(connection, state, Hole(start, end, SETTLED, 0, True))
-        span = (state.base + hole.first, state.base + hole.last, state.base + hole.last)
-        _delete(connection, state, _WHOLE_ROWS, span)
+        _put_hole(connection, state, Hole(start, end, SETTLED, 0, True))
+    first, last = state.around(first, last)
+    span = (state.base + first, state.base + last, state.base + last)
+    _delete(connection, state, _WHOLE_ROWS, span)
+
+
+def expire(
+    connection: Database, state: LogState, ranges: Iterable[tuple[int, int]], at_ns: int
+) -> list[LostRange]:
+    """Records elements as expired that became too old after the reader had got them. The
+    transaction settles them, too: of more than can be kept, it has the count."""
+    parts = [part for each in ranges for part in state.uncovered(*each)]
+    holes = [Hole(*part, "expired", at_ns, False) for part in parts]
+    counted, kept = holes[:-MOST_LOST_RANGES], holes[-MOST_LOST_RANGES:]
+    for hole in counted:
+        state.count_loss(hole.reason, hole.count)
+    _add_losses(connection, state, kept)
+    state.expired_behind_reader += sum(hole.count for hole in holes)
+    state.has_settled_rows = True
+    return [lost_range(state.name, hole) for hole in holes]
 
 
 def lose(
@@ -105,15 +122,20 @@ def lose(
 ) -> list[LostRange]:
     """Records the elements of a range that are not settled and not lost yet as lost."""
     new = [Hole(*part, reason, at_ns, False) for part in state.uncovered(first, last)]
+    _add_losses(connection, state, new)
+    return [lost_range(state.name, hole) for hole in new]
+
+
+def _add_losses(connection: Database, state: LogState, new: Sequence[Hole]) -> None:
     for hole in new:
         _put_hole(connection, state, hole)
-        state.count_loss(reason, hole.count)
+        state.count_loss(hole.reason, hole.count)
     prune(connection, state)
     unreported = [hole for hole in state.holes if not hole.is_reported]
-    if len(unreported) > MOST_LOST_RANGES:
+    if (excess := len(unreported) - MOST_LOST_RANGES) > 0:
         # Nobody has asked for so long: only their count is kept.
-        report_holes(connection, state, unreported[_FORGOTTEN_AT_ONCE].last)
-    return [lost_range(state.name, hole) for hole in new]
+        at = min(excess + _FORGOTTEN_AT_ONCE, len(unreported)) - 1
+        report_holes(connection, state, unreported[at].last)
 
 
 def _put_hole(connection: Database, state: LogState, hole: Hole) -> Hole:
@@ -138,7 +160,7 @@ def prune(connection: Database, state: LogState) -> None:
 def report_holes(connection: Database, state: LogState, up_to: int) -> None:
     """The ranges up to a sequence number were reported; they are kept while rows need them."""
     reported = [h for h in state.holes if h.last <= up_to and not h.is_reported]
-    state.holes = tuple(hole for hole in state.holes if hole not in reported)
+    state.holes = tuple(h for h in state.holes if h.last > up_to or h.is_reported)
     for hole in reported:
         _put_hole(connection, state, Hole(hole.first, hole.last, hole.reason, hole.at_ns, True))
     prune(connection, state)

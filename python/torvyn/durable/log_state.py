@@ -53,6 +53,8 @@ class LogState:
     expired: int = 0
     corrupt: int = 0
     discarded: int = 0
+    expired_behind_reader: int = 0
+    """Of `expired`, since the store was opened: what a reader had got. It is not stored."""
     rows: int = 0
     bytes: int = 0
     cost: int = 0
@@ -129,6 +131,16 @@ class LogState:
         if start <= last:
             yield start, last
 
+    def around(self, first: int, last: int) -> tuple[int, int]:
+        """A range of settled and lost elements, with the holes that continue it."""
+        for hole in reversed(self.holes):
+            if hole.first < first <= hole.last + 1:
+                first = hole.first
+        for hole in self.holes:
+            if hole.first <= last + 1 <= hole.last:
+                last = hole.last
+        return first, last
+
     def add_hole(self, hole: Hole) -> Hole:
         """Adds a hole; returns it, merged with its neighbours if it continues them."""
         start = len(self.holes)
@@ -179,6 +191,7 @@ class LogState:
             expired=self.expired,
             corrupt=self.corrupt,
             discarded=self.discarded,
+            expired_behind_reader=self.expired_behind_reader,
         )
 
 

@@ -57,6 +57,8 @@ class Transaction:
     settled_ranges: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """By log: elements that were settled in whatever order, by the first and last ones."""
     checkpoint: Checkpoint | None = None
+    expired: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """By log: of what is settled, the elements that became too old behind the reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,13 @@ class LogStatistics:
     expired: int
     corrupt: int
     discarded: int
+    expired_behind_reader: int = 0
+    """Of `expired`, since the store was opened: what a reader had got."""
+
+    @property
+    def lost_before_reader(self) -> int:
+        """What was lost in the log itself, and not discarded by hand."""
+        return self.dropped + self.expired - self.expired_behind_reader + self.corrupt
 
 
 @dataclass(frozen=True, slots=True)

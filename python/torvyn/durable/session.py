@@ -36,6 +36,8 @@ class Session:
         self.states: catalog.States = {}
         self.found_lost: list[LostRange] = []
         """What was missing when the database was opened."""
+        self._attempted: catalog.States = {}
+        """What the last transaction made of the states. It may be durable although it failed."""
         self._logs, self._clock = dict(logs), clock
         self._budget = Budget.of(options.max_bytes for options in logs.values())
         self._mark = HighWaterFile(path.with_name(path.name + ".mark"))
@@ -91,6 +93,9 @@ class Session:
                     catalog.undo_appends(connection, states[name], old.next)
                 states[name].read_up_to = old.read_up_to
                 states[name].withdraw = old.withdraw
+                last = self._attempted.get(name, old)
+                known = last if states[name].expired == last.expired else old
+                states[name].expired_behind_reader = known.expired_behind_reader
             lost = catalog.apply_mark(connection, states, epoch, mark, at_ns)
             lost += catalog.count_gaps(connection, states, at_ns)
             catalog.save(connection, states.values())
@@ -126,6 +131,7 @@ class Session:
             yield work.connection, states
             catalog.save(work.connection, _changed(self.states, states))
             work.mark = self._mark.encode(self.epoch, states.values())
+            self._attempted = states
         self.states = states
 
     def delete_settled(self) -> None:

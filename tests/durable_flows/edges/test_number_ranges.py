@@ -27,3 +27,5 @@ def test_ranges_have_the_numbers_of_a_set(
     gaps = [n for first, last in ranges.missing(*asked) for n in range(first, last + 1)]
     assert gaps == sorted(expected - model)
     assert ranges.count(*asked) == len(expected & model)
+    shared = [n for first, last in ranges.common(*asked) for n in range(first, last + 1)]
+    assert shared == sorted(expected & model)

@@ -219,6 +219,10 @@ impl PyEdgeLog {
         self.0.take_settled()
     }
 
+    fn take_expired(&self) -> Vec<(u64, u64)> {
+        self.0.take_expired()
+    }
+
     fn take_emitted(&self) -> Vec<(u64, u64)> {
         self.0.take_emitted()
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use torvyn_stream::{Element, End, ErrorKind, Queue, StageError};
 
 use crate::blueprint::{EdgeSpec, Role};
-use crate::node::Node;
+use crate::node::{Node, Worker};
 use crate::shared_state::{Failure, FailureKind, SharedState};
 
 /// What happens to elements that are sent to an edge.
@@ -128,16 +128,26 @@ impl Edges {
         self.release(element);
     }
 
-    /// Drops the elements in front of a node that have waited for too long. Returns how many.
+    /// Drops the elements in front of a node that have waited for too long, and tells the sources they came from.
+    /// Returns how many.
     #[cold]
-    pub fn drop_stale(&mut self, node: &Node, now_ns: u64) -> usize {
+    pub fn drop_stale(&mut self, nodes: &mut [Node], index: usize, now_ns: u64) -> usize {
         let mut count = 0;
-        for (&edge, &max_age_ns) in node.spec.inputs.iter().zip(&node.spec.max_ages_ns) {
-            let queue = &mut self.list[usize::from(edge)].queue;
+        for input in 0..nodes[index].spec.max_ages_ns.len() {
+            let spec = &nodes[index].spec;
+            let (edge, max_age_ns) = (usize::from(spec.inputs[input]), spec.max_ages_ns[input]);
             let before_ns = if max_age_ns > 0 { now_ns.saturating_sub(max_age_ns) } else { 0 };
+            let Edge { queue, source, .. } = &mut self.list[edge];
+            let source = source.node();
             let gone: Vec<_> = std::iter::from_fn(|| queue.drop_older(before_ns)).collect();
             count += gone.len();
-            gone.into_iter().for_each(|element| self.release(element));
+            for element in gone {
+                // Before its release, which may settle it.
+                if let Some(Worker::Inline(stage)) = source.map(|source| &mut nodes[source].worker) {
+                    stage.note_expired(element.sequence);
+                }
+                self.release(element);
+            }
         }
         count
     }
@@ -234,3 +244,6 @@ pub fn over_budget(index: usize, node: &Node, used: u64, method: &'static str) -
         error: StageError::new(ErrorKind::Fatal, message),
     }
 }
+
+#[cfg(test)]
+mod tests;

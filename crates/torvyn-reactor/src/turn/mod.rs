@@ -148,11 +148,16 @@ impl Core {
     }
 
     fn clear_leftovers(&mut self) -> Result<(), Failure> {
+        let mut has_run = false;
         for index in (0..self.nodes.len()).rev() {
             let node = &self.nodes[index];
             if node.role != Role::Source && (node.unfinished.has_backlog() || self.edges.has_input(node)) {
                 self.run(index)?;
+                has_run = true;
             }
+        }
+        if has_run {
+            self.now_ns = self.clock.now_ns();
         }
         Ok(())
     }
@@ -168,15 +173,17 @@ impl Core {
 
     #[inline]
     fn run(&mut self, index: usize) -> Result<usize, Failure> {
-        let node = &mut self.nodes[index];
-        if node.phase == Phase::Finished {
+        if self.nodes[index].phase == Phase::Finished {
             return Ok(0);
         }
         self.edges.shared.set_running_node(Some(index));
         let mut moved = 0;
-        if node.spec.drops_stale() {
-            moved = self.edges.drop_stale(node, self.now_ns);
+        if self.nodes[index].spec.drops_stale() {
+            // A call before this one may have taken long.
+            self.now_ns = self.clock.now_ns();
+            moved = self.edges.drop_stale(&mut self.nodes, index, self.now_ns);
         }
+        let node = &mut self.nodes[index];
         if node.unfinished.has_backlog() {
             let waiting = node.unfinished.backlog.len();
             let empty = self.edges.drain_backlog(node)?;

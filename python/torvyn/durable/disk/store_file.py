@@ -193,6 +193,8 @@ class StoreFile:
 
     def maintain(self, now_s: float) -> None:
         """After a commit that worked. Failures only mean: not now."""
+        if not self.is_open:
+            return
         with self._keeping_what_is_committed():
             if self.state.name != "ok":
                 self._recover()

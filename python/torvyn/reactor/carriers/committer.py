@@ -194,6 +194,8 @@ class Committer:
             edge.add_settled(transaction, runs[edge.name])
         self.began_at_s = time.monotonic()
         lost = self._stored(partial(self._store.commit, transaction))
+        for edge in self._edges:
+            edge.settled(transaction)
         self._runs, self._committed_at_s = {}, time.monotonic()
         self.commits += 1
         _report_lost(lost)
@@ -211,13 +213,16 @@ class Committer:
 
 
 def _report_lost(lost: Sequence[LostRange]) -> None:
+    causes: dict[tuple[str, str], list[LostRange]] = {}
     for each in lost:
+        causes.setdefault((each.log, each.reason), []).append(each)
+    for (log, reason), ranges in causes.items():
         logger.warning(
             "%d elements of `%s` were lost (%s)",
-            each.count,
-            each.log,
-            each.reason,
-            extra={"event": "edge.lost", "first": each.first, "last": each.last},
+            sum(each.count for each in ranges),
+            log,
+            reason,
+            extra={"event": "edge.lost", "first": ranges[0].first, "last": ranges[-1].last},
         )
 
 

@@ -63,6 +63,8 @@ class DiskEdge:
         """What was supplied behind it."""
         self._withdrawn = NumberRanges()
         """What a commit under way has taken back from the reader, to drop it."""
+        self._expired = NumberRanges()
+        """What became too old behind the reader, and is not known to be settled."""
         self._is_finished = False
 
     def open(self, store: DurableStore, bell: Bell, pauses: bool) -> None:
@@ -76,7 +78,7 @@ class DiskEdge:
         stored, found_lost = store.statistics(self.name), store.found_lost(self.name)
         # What has just been found to be missing counts as dropped in this run.
         self.stored_before = stored.elements + found_lost
-        self.lost_before = stored.dropped + stored.expired + stored.corrupt - found_lost
+        self.lost_before = stored.lost_before_reader - found_lost
 
     @property
     def max_letter_bytes(self) -> int:
@@ -249,18 +251,27 @@ class DiskEdge:
     # What is settled
 
     def add_settled(self, transaction: Transaction, runs: list[tuple[int, int]]) -> None:
-        """Adds what the next node has settled to a transaction. Changes nothing else: the
-        transaction may fail."""
+        """Adds what the next node has settled to a transaction. Nothing is forgotten:
+        the transaction may fail."""
         if not runs:
-            return
-        if not self.is_live_first:
-            last = self._in_log(runs)[-1][1]
-            transaction.acknowledged = {**transaction.acknowledged, self.name: last}
             return
         done = NumberRanges()
         for run in self._in_log(runs):
             done.add(*run)
-        transaction.settled_ranges = {**transaction.settled_ranges, self.name: [*done]}
+        for run in self._in_log(self.log.take_expired()):
+            self._expired.add(*run)
+        if expired := [part for run in done for part in self._expired.common(*run)]:
+            transaction.expired = {**transaction.expired, self.name: expired}
+        if self.is_live_first:
+            transaction.settled_ranges = {**transaction.settled_ranges, self.name: [*done]}
+        else:
+            *_, (_, last) = done
+            transaction.acknowledged = {**transaction.acknowledged, self.name: last}
+
+    def settled(self, transaction: Transaction) -> None:
+        """The transaction is durable."""
+        for part in transaction.expired.get(self.name, ()):
+            self._expired.remove(*part)
 
     def _in_log(self, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The numbers that the elements have in the log."""

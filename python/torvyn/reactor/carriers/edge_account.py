@@ -45,7 +45,9 @@ def _join(
 ) -> EdgeStatistics:
     restored = edge.stored_before + edge.put_back_count
     entered = before.entered + restored
-    dropped = before.dropped + after.dropped + rejected + lost(stored) - edge.lost_before
+    lost = stored.lost_before_reader - edge.lost_before
+    # What became too old behind the reader counts there.
+    dropped = before.dropped + after.dropped + rejected + lost
     return replace(
         before,
         target=edge.wired.edge.target,
@@ -62,7 +64,3 @@ def _join(
         stored=stored,
         restored=restored,
     )
-
-
-def lost(stored: LogStatistics) -> int:
-    return stored.dropped + stored.expired + stored.corrupt

@@ -46,6 +46,13 @@ class NumberRanges:
         if first <= last:
             yield first, last
 
+    def common(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The parts of a range that are in the set."""
+        for low, high in self._ranges[self._at(first) :]:
+            if low > last:
+                break
+            yield max(low, first), min(high, last)
+
     def count(self, first: int, last: int) -> int:
         """How many numbers of a range are in the set."""
         gaps = sum(high - low + 1 for low, high in self.missing(first, last))
