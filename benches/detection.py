@@ -87,8 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _own_scores(folder: Path) -> tuple[list[int], Outcome]:
     """The labels, and what the flow of a copy of the example gives."""
     import torvyn
-    from torvyn.sandbox.build.build import build
-    from torvyn.sandbox.build.project import GuestProject
+    from torvyn._sandbox.build import build
+    from torvyn._sandbox.project import GuestProject
 
     say("torvyn")
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("build", "*.csv", "*.jsonl"))

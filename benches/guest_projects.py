@@ -142,7 +142,7 @@ def _manifest(chain: tuple[str, ...], count: str = str(ELEMENTS)) -> str:
 def build(project: Path) -> None:
     from click.testing import CliRunner
 
-    from torvyn.cli.app import group
+    from torvyn._cli.app import group
 
     manifest = str(project / "Torvyn.toml")
     done = CliRunner().invoke(group, ["build", "--manifest", manifest], standalone_mode=False)
@@ -164,9 +164,9 @@ def run(project: Path, elements: int = ELEMENTS) -> tuple[float, float]:
 
 def instantiate(projects: Path, language: str, times: int) -> list[float]:
     """Milliseconds of each start of a guest, with compiled and loaded code."""
-    from torvyn.sandbox.build.build import build as build_guest
-    from torvyn.sandbox.build.project import GuestProject
-    from torvyn.sandbox.component import guest_class
+    from torvyn._sandbox.build import build as build_guest
+    from torvyn._sandbox.component import guest_class
+    from torvyn._sandbox.project import GuestProject
 
     folder = projects / "components" / ("processor" if language == "c" else "python")
     cls = guest_class(build_guest(GuestProject(folder.name, folder, language)).path, folder.name)

@@ -105,8 +105,8 @@ def _edge_gateway(count: int) -> Iterator[tuple[Make, Wait]]:
     """The example without a collector: windows are on the disk, and the uplink waits."""
     import torvyn
     from torvyn import Flow
-    from torvyn.sandbox.build.build import build
-    from torvyn.sandbox.build.project import GuestProject
+    from torvyn._sandbox.build import build
+    from torvyn._sandbox.project import GuestProject
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "edge-gateway"

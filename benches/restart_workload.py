@@ -17,8 +17,8 @@ from itertools import pairwise
 
 import torvyn
 from benches.swap_workload import Journal, PacedNumbers, Recorder, Version
+from torvyn._cli.reloader import Reloader
 from torvyn._link.plan import Plan
-from torvyn.cli.supervision.reloader import Reloader
 
 
 class Pass(torvyn.Processor):

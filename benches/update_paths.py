@@ -104,7 +104,7 @@ class Torvyn:
 
     def settle(self, number: int) -> None:
         """The generation is good, so that the next one has a fallback."""
-        from torvyn.edge.generations import Deployment
+        from torvyn._deploy.deployment import Deployment
 
         state = Deployment(self.folder / "gateway").state
         wait(lambda: True if number in state().good else None)

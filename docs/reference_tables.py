@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from torvyn import errors
+from torvyn._cli import app
 from torvyn._contract.units import render_duration, render_size
 from torvyn._manifest import records
 from torvyn._manifest.schema import Key, Table
-from torvyn.cli import app
 from torvyn.components import BUILTINS, CLASSES, ENGINES, REQUEST, SINKS
 from torvyn.components.spec import Option, Spec
 from torvyn.transport import status_table
@@ -321,7 +321,7 @@ def command_line_page() -> str:
         *_help(),
     ]
     for name in app.COMMANDS:
-        command = importlib.import_module(f"torvyn.cli.commands.{name}").command
+        command = importlib.import_module(f"torvyn._cli.commands.{name}").command
         lines += _sections(command, name)
     return "\n".join(lines)
 

@@ -23,22 +23,22 @@ ORDER = (
     ("client",),
     ("components",),
     ("_manifest",),
-    ("sandbox",),
+    ("_sandbox",),
     ("durable",),
     ("jetstream",),
-    ("artifact",),
+    ("_artifact",),
     ("_link",),
     ("reactor",),
     ("typing",),
     ("engine",),
-    ("observe",),
+    ("_observe",),
     ("telemetry",),
     ("transport",),
     ("serve",),
-    ("edge",),
-    ("cluster",),
+    ("_deploy",),
+    ("_cluster",),
     ("testing",),
-    ("cli",),
+    ("_cli",),
 )
 RANK = {package: rank for rank, packages in enumerate(ORDER) for package in packages}
 
@@ -46,9 +46,9 @@ RANK = {package: rank for rank, packages in enumerate(ORDER) for package in pack
 NATIVE = (
     "jetstream.nkeys",
     "_manifest",
-    "sandbox",
+    "_sandbox",
     "durable",
-    "artifact.precompiled",
+    "_artifact.precompiled",
     "_link.grants",
     "_link.key_reader",
     "_io.native_parts",
@@ -68,7 +68,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 PACKAGES = [path for path in FILES if path.name == "__init__.py"]
 
 # Folders whose files are all of one kind and are found by name: no map.
-ONE_KIND = ("components.builtin", "cli.commands")
+ONE_KIND = ("components.builtin", "_cli.commands")
 MODULE_LINE = re.compile(r"([a-z_0-9]+) {2,}\S")
 NAMES_LINE = re.compile(r" {4}((?:\w+, )*\w+) {2,}\S")
 
@@ -123,9 +123,9 @@ def test_every_package_has_a_place_in_the_order() -> None:
 
 def test_a_wrong_direction_is_detected(tmp_path: Path) -> None:
     lazy = tmp_path / "lazy.py"
-    lazy.write_text("def run():\n    from torvyn.cli import main\n    from torvyn import _link\n")
+    lazy.write_text("def run():\n    from torvyn._cli import main\n    from torvyn import _link\n")
 
-    assert list(imports(lazy)) == [(2, "cli"), (3, "_link")]
+    assert list(imports(lazy)) == [(2, "_cli"), (3, "_link")]
 
 
 def test_importing_the_root_loads_neither_native_code_nor_later_packages() -> None:

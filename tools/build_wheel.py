@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-RELEASED = "torvyn/edge/channel/released.txt"
+RELEASED = "torvyn/_deploy/released.txt"
 
 
 def build(folder: Path) -> Path:
@@ -41,7 +41,7 @@ def release_time_s() -> int:
 
 
 def add_release_date(wheel: Path, released_s: int) -> None:
-    """Adds the file that `torvyn.edge.channel.release_date` reads, and its line in RECORD."""
+    """Adds the file that `torvyn._deploy.trust` reads, and its line in RECORD."""
     data = f"{released_s}\n".encode()
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     line = f"{RELEASED},sha256={digest},{len(data)}\n".encode()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.cluster.ray.run_broker import RunBroker
+from torvyn._cluster.broker import RunBroker
 
 _STORE_BYTES: Final = 80_000_000
 _BYTECODE: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
@@ -27,7 +27,7 @@ def missing() -> str | None:
     try:
         import ray.cluster_utils  # noqa: F401
 
-        from torvyn.cluster.local.broker import find_server
+        from torvyn._cluster.broker import find_server
 
         find_server()
     except Exception as error:

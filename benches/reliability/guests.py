@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from benches.reliability.case import SkipCase
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import GuestComponent, GuestLimits, guest_class
+from torvyn._sandbox.project import GuestProject
 
 TESTS = Path(__file__).parents[2] / "tests"
 GUESTS = {

@@ -1,6 +1,7 @@
 """Torvyn: a streaming runtime. Components in a flow pass elements through bounded queues.
 
     Flow, load                                              a flow in a program, or from a project
+    run                                                     a flow of a project on a cluster
     Source, Processor, Filter, Router, Aggregator, Sink     base classes, one per role
     source, processor, filter, router, aggregator, sink     functions as components
     stream                                                  a generator over the whole input
@@ -25,20 +26,20 @@ Everything else is not for programs; its names may change:
 
 _contract    what a component is: elements, roles, verdicts, signals
 _io          one of each: files, delays, loops, the process and the machine
-v1           the gRPC messages
 _manifest    Torvyn.toml to a Manifest
-sandbox      WebAssembly components: build, compile, describe
-durable      logs of batches, and checkpoints, on disk
-jetstream    messages and entries that a NATS server stores
-artifact     a project as an OCI artifact: pack, sign, publish, pull, unpack
 _link        a Manifest or a program to a Plan
 reactor      a Plan to a running Flow
-observe      logs, spans, statistics
+durable      logs of batches, and checkpoints, on disk
+jetstream    messages and entries that a NATS server stores
+_sandbox     WebAssembly components: build, compile, describe
+_artifact    a project as an OCI artifact: pack, sign, publish, pull, unpack
+_observe     logs, spans, metrics
 transport    services over HTTP and gRPC
-edge         deployments on a gateway, and their updates
-cluster      flows on several machines
-cli          the `torvyn` command
+_deploy      deployments on a gateway, and their updates
+_cluster     flows on several machines
+_cli         the `torvyn` command
 _lazy        names that are imported when they are first used
+v1           the gRPC messages
 
 A module is imported when one of its names is first used, so `torvyn --help` starts fast.
 """
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from torvyn import testing as testing
     from torvyn import text as text
     from torvyn import typing as typing
+    from torvyn._cluster.session import run
     from torvyn._contract.element import Batch, Element, Output
     from torvyn._contract.functions import (
         aggregator,
@@ -110,6 +112,7 @@ __all__ = [
     "load",
     "processor",
     "router",
+    "run",
     "sink",
     "source",
     "stream",
@@ -123,6 +126,7 @@ if not TYPE_CHECKING:
         "torvyn._contract.functions": "aggregator filter processor router sink source stream",
         "torvyn._contract.roles": "Aggregator Filter Processor Router Sink Source",
         "torvyn._contract.signals": "End PENDING Signal Verdict",
+        "torvyn._cluster.session": "run",
         "torvyn.errors": "DeadlineExceeded Fatal Internal InvalidInput TorvynError Unavailable",
         "torvyn.reactor": "Flow load",
     }

@@ -1,6 +1,6 @@
 """`python -m torvyn`: the command line, without the script on the path."""
 
-from torvyn.cli import main
+from torvyn._cli import main
 
 if __name__ == "__main__":
     main()

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from torvyn._lazy import attach
 
 if TYPE_CHECKING:
-    from torvyn.observe.metrics import Histogram, Metric, Point, flow_metrics
-    from torvyn.observe.otlp.exporter import OtlpExporter
-    from torvyn.observe.spans import Span
+    from torvyn._observe.metrics import Histogram, Metric, Point, flow_metrics
+    from torvyn._observe.otlp_exporter import OtlpExporter
+    from torvyn._observe.spans import Span
 
 __all__ = ["Histogram", "Metric", "OtlpExporter", "Point", "Span", "flow_metrics"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
-        dict.fromkeys(__all__, "torvyn.observe.metrics")
-        | {"OtlpExporter": "torvyn.observe.otlp.exporter", "Span": "torvyn.observe.spans"},
+        dict.fromkeys(__all__, "torvyn._observe.metrics")
+        | {"OtlpExporter": "torvyn._observe.otlp_exporter", "Span": "torvyn._observe.spans"},
     )

@@ -194,7 +194,7 @@ def test_a_character_that_the_encoding_lacks_is_escaped() -> None:
 PROGRAM = """
 import logging, sys, threading
 from torvyn._io import line_output
-from torvyn.observe.logs import show_logs
+from torvyn._observe.logs import show_logs
 
 line_output.install()
 start = threading.Barrier(6)

@@ -39,7 +39,7 @@ for name in {classes}:
     if name in vars(_native):
         delattr(_native, name)
 _native.PARTS = []
-from torvyn.cli import main
+from torvyn._cli import main
 sys.argv = ["torvyn", *{arguments}]
 main()
 """

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.pack import PLACEHOLDERS, Packed, PackOptions, pack
 from torvyn._manifest.parse import read
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.packing.environment import PLACEHOLDERS
-from torvyn.artifact.packing.pack import Packed, PackOptions, pack
 
 GUEST = Path(__file__).parents[1] / "sandbox" / "guests" / "processor.wasm"
 

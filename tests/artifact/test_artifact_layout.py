@@ -10,15 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import (
-    IMAGE_MANIFEST,
-    PROJECT,
-    REF_NAME,
-    TITLE,
-    Descriptor,
-    ImageManifest,
-)
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import IMAGE_MANIFEST, PROJECT, REF_NAME, TITLE, Descriptor, ImageManifest
 from torvyn.errors import ArtifactError, MissingError
 
 OTHER = "application/vnd.example.signature.v1"

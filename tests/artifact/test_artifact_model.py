@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.artifact.json_form import canonical, parse_object
-from torvyn.artifact.model import (
+from torvyn._artifact.oci import (
     MAX_LAYERS,
     MAX_MANIFEST_BYTES,
     PROJECT,
@@ -18,8 +17,10 @@ from torvyn.artifact.model import (
     Descriptor,
     ImageIndex,
     ImageManifest,
+    canonical,
     check_digest,
     digest_of,
+    parse_object,
 )
 from torvyn.errors import ArtifactError
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from torvyn.artifact.paths import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, check_path, check_paths
+from torvyn._artifact.paths import (
+    MAX_DEPTH,
+    MAX_PART_BYTES,
+    MAX_PATH_BYTES,
+    check_path,
+    check_paths,
+)
 from torvyn.errors import ArtifactError
 
 ESCAPES = ["", "/etc/passwd", "../a", "a/../../b", "a/./b", "a//b", "a/", "./a", "..", "."]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.artifact.model import Digest
-from torvyn.artifact.reference import LayoutReference, Reference, check_tag, parse_reference
+from torvyn._artifact.oci import Digest
+from torvyn._artifact.reference import LayoutReference, Reference, check_tag, parse_reference
 from torvyn.errors import ArtifactError
 
 DIGEST = Digest("sha256:" + "0" * 64)

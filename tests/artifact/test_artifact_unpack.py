@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
-from torvyn.artifact.unpack import unpack
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import PROJECT, TITLE, Descriptor, ImageManifest
+from torvyn._artifact.unpack import unpack
 from torvyn.errors import ArtifactError, TorvynError
 
 FILES = {"Torvyn.toml": b"toml", "components/a/component.py": b"py", "data/empty": b""}

@@ -11,9 +11,9 @@ from projects import content
 
 import rust_toolchain
 from toolchains import needs_rust
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.lock import Lock
-from torvyn.cli.app import run
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.lock import Lock
+from torvyn._cli.app import run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PYTHON = """\

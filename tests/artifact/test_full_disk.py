@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from projects import content, make_project, pack_project
 
-from torvyn.artifact.layout import Layout
+from torvyn._artifact.layout import Layout
 
 
 def run_limited(blocks: int, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

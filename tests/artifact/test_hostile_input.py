@@ -21,35 +21,29 @@ from projects import make_project
 from scale import sample
 from wheel_files import make_wheel
 
-from torvyn.artifact.json_form import canonical
-from torvyn.artifact.lock import Lock, LockedArtifact, LockedComponent, LockedFile
-from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageIndex, ImageManifest
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.cache import Cache
-from torvyn.artifact.registry.http.addresses import checked_address
-from torvyn.artifact.registry.http.authorization import _token_in
-from torvyn.artifact.registry.http.challenge import Challenge
-from torvyn.artifact.registry.http.credentials import find_login
-from torvyn.artifact.registry.http.responses import failure
-from torvyn.artifact.signature import bundle
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
-from torvyn.artifact.signature.statement import Statement
-from torvyn.artifact.signature.verification import verify
-from torvyn.artifact.wheels.site import install
-from torvyn.artifact.wheels.tags import Machine, WheelName
-from torvyn.cli import app
-from torvyn.cli.deployment.generation_arguments import generation_command
-from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, Publication
-from torvyn.edge.channel.publication import KeyRotation, KeySet
-from torvyn.edge.channel.signing import publish
-from torvyn.edge.generations import Deployment, DeploymentState, GenerationRecord
-from torvyn.edge.generations.settings import DeploymentSettings, Following
-from torvyn.edge.generations.state import Failure
-from torvyn.edge.update.source import open_source
-from torvyn.edge.update.updater import accepted_trust
+from torvyn._artifact import signature
+from torvyn._artifact.cache import Cache
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.lock import Lock, LockedArtifact, LockedComponent, LockedFile
+from torvyn._artifact.oci import PROJECT, TITLE, Descriptor, ImageIndex, ImageManifest, canonical
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.registry_login import Challenge, _token_in, find_login
+from torvyn._artifact.registry_responses import checked_address, failure
+from torvyn._artifact.signature import Statement
+from torvyn._artifact.trust import Rule, TrustPolicy, verify
+from torvyn._artifact.wheels import Machine, WheelName, install
+from torvyn._cli import app
+from torvyn._deploy.channel import ArtifactEntry, ChannelDocument
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.generation_process import generation_command
+from torvyn._deploy.generation_state import DeploymentState, Failure, GenerationRecord
+from torvyn._deploy.publication import KeyRotation, KeySet, Publication, publish
+from torvyn._deploy.settings import DeploymentSettings, Following
+from torvyn._deploy.source import open_source
+from torvyn._deploy.trust import ChannelTrust
+from torvyn._deploy.update import accepted_trust
+from torvyn._io.safe_text import escape_controls
 from torvyn.errors import TorvynError
-from torvyn.text.control_characters import escape_controls
 
 KEY = SigningKey.generate()
 DIGEST = "sha256:" + "a" * 64
@@ -58,9 +52,9 @@ MANIFEST = ImageManifest(PROJECT, (BLOB,), {"a": "b"}, BLOB)
 DOCUMENT = ChannelDocument("stable", 1, 0, (ArtifactEntry("gateway", BLOB.digest, 1000),))
 
 PARSERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
-    "bundle": (bundle.sign(DIGEST, KEY), bundle.parse),
+    "bundle": (signature.sign(DIGEST, KEY), signature.parse),
     "verdict": (
-        bundle.sign(DIGEST, KEY),
+        signature.sign(DIGEST, KEY),
         lambda data: verify("oci://host/a", DIGEST, [data], Rule(keys=(KEY.public,))),
     ),
     "statement": (Statement(DIGEST).encode(), Statement.parse),
@@ -276,11 +270,11 @@ def test_a_changed_toml_file_is_read_or_refused(tmp_path: Path, name: str) -> No
 
 def test_half_a_pair_of_surrogates_is_no_text_and_a_pair_is() -> None:
     rule = Rule(keys=(KEY.public,))
-    record = json.loads(bundle.sign(DIGEST, KEY))
+    record = json.loads(signature.sign(DIGEST, KEY))
     record["dsseEnvelope"]["payloadType"] = "\ud800"
     worthless = json.dumps(record).encode()
 
-    verified = verify("oci://host/a", DIGEST, [worthless, bundle.sign(DIGEST, KEY)], rule)
+    verified = verify("oci://host/a", DIGEST, [worthless, signature.sign(DIGEST, KEY)], rule)
 
     assert verified.is_verified
     assert json.loads(canonical({"a": "\U0001f600"}))

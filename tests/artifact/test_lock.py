@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from projects import make_project, pack_project
 
+from torvyn._artifact.lock import Lock, LockedArtifact, LockedComponent, LockedFile
 from torvyn._link.overrides import Overrides
 from torvyn._link.project_linker import ProjectLinker
-from torvyn.artifact.lock import Lock, LockedArtifact, LockedComponent, LockedFile
 from torvyn.errors import ArtifactError, LinkError
 
 DIGEST = st.binary(min_size=32, max_size=32).map(lambda data: f"sha256:{data.hex()}")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from projects import FILES, PACKED, content, make_project, pack_project
 
+from torvyn._artifact.oci import COMPONENT, PROJECT
+from torvyn._artifact.sbom import Material, sbom
 from torvyn._manifest.records import ProjectRecord
-from torvyn.artifact.model import COMPONENT, PROJECT
-from torvyn.artifact.packing.sbom import Material, sbom
 from torvyn.errors import ArtifactError, TorvynError, UsageError
 
 PACK = [sys.executable, "-m", "torvyn", "pack", "--output"]

@@ -11,13 +11,13 @@ import pytest
 from projects import content, make_project, pack_project
 
 from torvyn import _native
+from torvyn._artifact.precompiled import TRIPLES, code_path, fitting_code, host_target
+from torvyn._artifact.unpack import prepare_project, remember_local_pack
 from torvyn._io.native_parts import built_in
-from torvyn.artifact.precompiled import TRIPLES, code_path, fitting_code, host_target
-from torvyn.artifact.prepare import prepare_project, remember_local_pack
+from torvyn._sandbox import compiler
+from torvyn._sandbox.build import build
+from torvyn._sandbox.project import GuestProject
 from torvyn.errors import MissingError, UsageError
-from torvyn.sandbox import compile_cache
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
 
 WASM = "components/guard.wasm"
 HERE = host_target()
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(HERE not in TRIPLES, reason=f"no code is compile
 
 @pytest.fixture(autouse=True)
 def no_code_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_cache, "_precompiled", {})
+    monkeypatch.setattr(compiler, "_precompiled", {})
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_code_is_used_only_from_an_author_who_is_trusted(
     )
 
     used = {} if why == "nobody" else {found.folder / WASM: found.folder / code_path(WASM, HERE)}
-    assert compile_cache._precompiled == used
+    assert compiler._precompiled == used
 
 
 @pytest.mark.promise("edge.whole-deployments")
@@ -75,9 +75,9 @@ def test_a_guest_runs_from_its_code_without_being_compiled(
 ) -> None:
     made = pack_project(project, targets=(HERE,))
     found = prepare_project(made.layout, made.descriptor, tmp_path / "cache", is_trusted=True)
-    monkeypatch.setattr(compile_cache, "precompile", pytest.fail)
+    monkeypatch.setattr(compiler, "precompile", pytest.fail)
 
-    compiled = compile_cache.compile_component(found.folder / WASM, "guard", tmp_path / "compiled")
+    compiled = compiler.compile_component(found.folder / WASM, "guard", tmp_path / "compiled")
 
     assert compiled.role == "processor"
     assert not (tmp_path / "compiled").exists()
@@ -94,10 +94,10 @@ def test_code_that_the_engine_refuses_is_compiled_again(
     tmp_path: Path, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "code").write_bytes(b"\x7fELF not code")
-    compile_cache.use_precompiled(project / WASM, tmp_path / "code")
+    compiler.use_precompiled(project / WASM, tmp_path / "code")
 
     with caplog.at_level(logging.WARNING):
-        compiled = compile_cache.compile_component(project / WASM, "guard", tmp_path / "compiled")
+        compiled = compiler.compile_component(project / WASM, "guard", tmp_path / "compiled")
 
     assert compiled.role == "processor"
     assert "cannot be used" in caplog.text
@@ -122,8 +122,8 @@ def test_code_for_another_architecture_needs_its_compiler(
 START = """
 import sys, time
 from pathlib import Path
-from torvyn.artifact.prepare import use_code
-from torvyn.sandbox.component import guest_class
+from torvyn._artifact.unpack import use_code
+from torvyn._sandbox.component import guest_class
 
 folder, wasm = Path(sys.argv[1]), "components/guard/build/guard.wasm"
 files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]

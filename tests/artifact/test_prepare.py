@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from projects import make_project, pack_project
 
-from torvyn.artifact.prepare import prepare
+from torvyn._artifact.unpack import prepare
 from torvyn.errors import ArtifactError, TorvynError
 
 RESULT = "a roof!\nb cellar!\n"

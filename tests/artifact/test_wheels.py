@@ -14,8 +14,7 @@ from packaging.tags import sys_tags
 from projects import make_project, pack_project
 from wheel_files import make_wheel
 
-from torvyn.artifact.wheels.site import fitting_wheels, install
-from torvyn.artifact.wheels.tags import Machine, WheelName
+from torvyn._artifact.wheels import Machine, WheelName, fitting_wheels, install
 from torvyn.errors import ArtifactError, MissingError
 
 HERE = Machine.here()

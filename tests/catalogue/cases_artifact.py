@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.lock import Lock
+from torvyn._artifact.oci import MAX_MANIFEST_BYTES, Descriptor, ImageManifest
+from torvyn._artifact.pack import Packed, PackOptions, pack
+from torvyn._artifact.paths import check_path
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.unpack import private_folder
+from torvyn._artifact.wheels import Machine, fitting_wheels
 from torvyn._manifest.parse import read
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.lock import Lock
-from torvyn.artifact.model import MAX_MANIFEST_BYTES, Descriptor, ImageManifest
-from torvyn.artifact.packing.pack import Packed, PackOptions, pack
-from torvyn.artifact.paths import check_path
-from torvyn.artifact.prepare import private_folder
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.wheels.site import fitting_wheels
-from torvyn.artifact.wheels.tags import Machine
 
 MANIFEST = """
 [torvyn]

@@ -11,16 +11,21 @@ from unittest.mock import patch
 import click
 
 import torvyn
+from torvyn._cli import (
+    bench_comparison,
+    bench_measurement,
+    conversation,
+    exit,
+    screen,
+    stored_elements,
+    systemd,
+)
+from torvyn._cli.app import group
+from torvyn._cli.commands import build, generate, init, reload, service
+from torvyn._cli.exit import usage_error
 from torvyn._link.plan import Plan
 from torvyn._link.project_linker import ProjectLinker
 from torvyn._manifest.parse import parse
-from torvyn.cli import failures, screen, stored_elements
-from torvyn.cli.app import group
-from torvyn.cli.benchmark import comparison, measurement
-from torvyn.cli.commands import build, generate, init, reload, service
-from torvyn.cli.inference import conversation
-from torvyn.cli.supervision import systemctl
-from torvyn.cli.usage_errors import usage_error
 
 MANIFEST = """
 [torvyn]
@@ -56,7 +61,7 @@ def plan() -> Plan:
 
 def nothing_measured(folder: Path) -> None:
     (folder / "empty.txt").write_text("")
-    measurement.measure(plan(), measurement.BenchOptions(0, 1, None, None))
+    bench_measurement.measure(plan(), bench_measurement.BenchOptions(0, 1, None, None))
 
 
 def unknown_component(folder: Path) -> None:
@@ -76,12 +81,12 @@ def file_unwritable(folder: Path) -> None:
 
 def unusable(folder: Path) -> None:
     (folder / "x.json").write_text("[1]")
-    comparison.read_result("x.json", "main")
+    bench_comparison.read_result("x.json", "main")
 
 
 def regressed(_: Path) -> None:
     compared = {"verdict": "slower", "throughput_change": -20.0, "threshold": 10.0}
-    comparison.raise_if_regressed(compared, "x.json")
+    bench_comparison.raise_if_regressed(compared, "x.json")
 
 
 def full_disk(_: Path) -> None:
@@ -91,7 +96,7 @@ def full_disk(_: Path) -> None:
 
 
 def a_bug(_: Path) -> None:
-    raise failures.bug(KeyError("x"))
+    raise exit.bug(KeyError("x"))
 
 
 def no_conversation(folder: Path) -> None:
@@ -106,23 +111,23 @@ def empty_prompt(folder: Path) -> None:
 
 def without_systemd(folder: Path) -> None:
     with patch.dict(os.environ, {"PATH": str(folder)}):
-        systemctl.Systemd(False).require()
+        systemd.Systemd(False).require()
 
 
 def unreachable_systemd(folder: Path) -> None:
     with patch.dict(os.environ, {"PATH": str(folder)}):
-        systemctl.Systemd(False).control("daemon-reload")
+        systemd.Systemd(False).control("daemon-reload")
 
 
 def unknown_service(folder: Path) -> None:
     with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(folder)}):
-        service._unit_file(systemctl.Systemd(False), "torvyn-absent.service")
+        service._unit_file(systemd.Systemd(False), "torvyn-absent.service")
 
 
 CASES: dict[str, Callable[[Path], object]] = {
     "cli.bad-usage": line("doctor", "and", "more"),
     "cli.bad-value": line("run", "--limit", "many"),
-    "cli.baseline-unreadable": lambda _: comparison.read_result("absent.json", "main"),
+    "cli.baseline-unreadable": lambda _: bench_comparison.read_result("absent.json", "main"),
     "cli.baseline-unusable": unusable,
     "cli.bug": a_bug,
     "cli.component-unknown": unknown_component,

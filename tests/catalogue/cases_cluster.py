@@ -9,26 +9,17 @@ from pathlib import Path
 from unittest import mock
 
 import torvyn
+from torvyn._cluster.broker import BackgroundProcess, UpOptions, _only_run, choose_port, find_server
+from torvyn._cluster.failures import group_crashes, group_died, no_room, ray_in_use, ray_unavailable
+from torvyn._cluster.kubernetes.manifests import make_manifests
+from torvyn._cluster.kubernetes.options import KubernetesOptions
+from torvyn._cluster.local_cluster import bring_down, bring_up
+from torvyn._cluster.placement import place as _place
+from torvyn._cluster.project_copy import copy_project
 from torvyn._io.local_cluster import Broker, LocalCluster, write_state
 from torvyn._io.process_record import ProcessRecord
 from torvyn._link.overrides import Overrides
 from torvyn._manifest.records import Manifest
-from torvyn.cluster import place as _place
-from torvyn.cluster.kubernetes import KubernetesOptions, make_manifests
-from torvyn.cluster.local.background import BackgroundProcess
-from torvyn.cluster.local.broker import find_server
-from torvyn.cluster.local.lifecycle import bring_down, bring_up
-from torvyn.cluster.local.options import UpOptions
-from torvyn.cluster.local.ports import choose_port
-from torvyn.cluster.ray.failures import (
-    group_crashes,
-    group_died,
-    no_room,
-    ray_in_use,
-    ray_unavailable,
-)
-from torvyn.cluster.ray.project_copy import copy_project
-from torvyn.cluster.ray.run_broker import _only_run
 from torvyn.errors import TorvynError
 
 
@@ -96,7 +87,7 @@ def _run_twice(folder: Path) -> None:
 
 def _send_too_much(folder: Path) -> None:
     (folder / "Torvyn.toml").write_text("x")
-    with mock.patch("torvyn.cluster.ray.project_copy.LARGEST_BYTES", 0):
+    with mock.patch("torvyn._cluster.project_copy.LARGEST_BYTES", 0):
         copy_project(Manifest(), Overrides(), has_archive=True)
 
 

@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import COMPONENT, PROJECT, TITLE, Digest, ImageManifest
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.edge.artifact_source import add_from_layout
-from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, accept
-from torvyn.edge.channel.next_version import check_next, older_project
-from torvyn.edge.channel.publication import KeySet
-from torvyn.edge.channel.signing import publish, rotate
-from torvyn.edge.generations import Deployment, DeploymentState, find_deployment, open_deployment
-from torvyn.edge.generations.settings import DeploymentSettings, Following
-from torvyn.edge.update import Updater
-from torvyn.edge.update.source import FetchLimits, FolderSource
-from torvyn.edge.update.web_source import WebSource
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import COMPONENT, PROJECT, TITLE, Digest, ImageManifest
+from torvyn._deploy.channel import ArtifactEntry, ChannelDocument
+from torvyn._deploy.deployment import Deployment, find_deployment, open_deployment
+from torvyn._deploy.generation_state import DeploymentState
+from torvyn._deploy.publication import KeySet, check_next, older_project, publish, rotate
+from torvyn._deploy.settings import DeploymentSettings, Following
+from torvyn._deploy.source import FetchLimits, FolderSource, WebSource
+from torvyn._deploy.trust import ChannelTrust, accept
+from torvyn._deploy.update import Updater, add_from_layout
 from torvyn.errors import DeployError
 
 ENTRY = ArtifactEntry("gateway", Digest("sha256:" + "a" * 64), 1000)
@@ -42,7 +40,7 @@ def _in_use(folder: Path) -> None:
     deployment = _deployment(folder)
     with (deployment.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with mock.patch("torvyn.edge.generations.deployment._LOCK_WAIT_S", 0.0):
+        with mock.patch("torvyn._deploy.deployment._LOCK_WAIT_S", 0.0):
             deployment.activate(1)
 
 

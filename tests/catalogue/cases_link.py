@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import torvyn
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import PROJECT, ImageManifest
 from torvyn._link.component_library import instantiate
 from torvyn._link.flow_linker import link_flow
 from torvyn._link.overrides import Overrides
@@ -15,8 +17,6 @@ from torvyn._link.plan_checks import memory_warning
 from torvyn._link.project_linker import ProjectLinker
 from torvyn._manifest.parse import parse
 from torvyn._manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, ImageManifest
 from torvyn.errors import LinkError
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from torvyn.observe.otlp import OtlpExporter
+from torvyn._observe.otlp_exporter import OtlpExporter
 
 
 def without_grpc(_: Path) -> None:

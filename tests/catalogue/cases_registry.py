@@ -9,18 +9,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest import mock
 
+from torvyn._artifact.cache import Cache
+from torvyn._artifact.fetch import Fetched, FetchOptions, fetch
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import PROJECT, Descriptor, ImageManifest, digest_of
+from torvyn._artifact.publish import PublishOptions, publish
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.registry import Registry
+from torvyn._artifact.registry_http import Connection, Limits
+from torvyn._artifact.registry_login import find_login
+from torvyn._artifact.transfer import download
+from torvyn._artifact.trust import Rule, TrustPolicy
 from torvyn._io.background_loop import run_apart
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, Descriptor, ImageManifest, digest_of
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.cache import Cache
-from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.download import download
-from torvyn.artifact.registry.fetch import Fetched, FetchOptions, fetch
-from torvyn.artifact.registry.http.connection import Connection, Limits
-from torvyn.artifact.registry.http.credentials import find_login
-from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
 from torvyn.errors import TorvynError
 
 ALLOW = TrustPolicy((Rule("", "allow"),))

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torvyn._native import NativeError
+from torvyn._sandbox.audit import Audit
+from torvyn._sandbox.build import _write, build
+from torvyn._sandbox.c_guest import _encode_error
+from torvyn._sandbox.compiler import compile_component
+from torvyn._sandbox.project import GuestProject, check_wit, toolchain_missing
+from torvyn._sandbox.python_guest import read_class
 from torvyn.errors import LinkError
-from torvyn.sandbox.audit import Audit
-from torvyn.sandbox.build.build import _write, build
-from torvyn.sandbox.build.c_guest import _encode_error
-from torvyn.sandbox.build.class_source import read_class
-from torvyn.sandbox.build.project import GuestProject, toolchain_missing
-from torvyn.sandbox.build.wit import check_wit
-from torvyn.sandbox.compile_cache import compile_component
 
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"
 EMPTY = b"\0asm\x0d\0\1\0"

@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
-from torvyn.artifact.signature import bundle
-from torvyn.artifact.signature.keys import PublicKey, SigningKey
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
-from torvyn.artifact.signature.verification import verify
+from torvyn._artifact import signature
+from torvyn._artifact.keys import PublicKey, SigningKey
+from torvyn._artifact.trust import Rule, TrustPolicy, verify
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -34,7 +33,7 @@ def without_package(_folder: Path) -> None:
 def rejected(digest: str = DIGEST, *, is_signed: bool = True, is_trusted: bool = True) -> None:
     key, past = SigningKey.generate(), datetime(2020, 1, 1, tzinfo=UTC)
     rule = Rule(keys=(key.public,) if is_trusted else ())
-    bundles = [bundle.sign(DIGEST, key, expires_at=past)] if is_signed else []
+    bundles = [signature.sign(DIGEST, key, expires_at=past)] if is_signed else []
     verify("oci://host/a", digest, bundles, rule).enforce()
 
 

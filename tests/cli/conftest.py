@@ -15,7 +15,7 @@ import pytest
 from pseudo_terminal import Terminal
 from transcript import HEAD, Cli, Transcript
 
-from torvyn.cli import app
+from torvyn._cli import app
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ import click
 import pytest
 from transcript import EXAMPLE, Cli
 
+from torvyn._cli.app import COMMANDS
 from torvyn._io import local_cluster
 from torvyn._io.process_record import ProcessRecord
-from torvyn.cli.app import COMMANDS
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_summary_of_each_command(name: str) -> None:
-    command = import_module(f"torvyn.cli.commands.{name}").command
+    command = import_module(f"torvyn._cli.commands.{name}").command
 
     assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
@@ -33,7 +33,7 @@ def test_the_list_of_commands_has_the_summary_of_each_command(name: str) -> None
 def all_commands() -> Iterator[str]:
     """Includes subcommands, such as `keys add`."""
     for name in COMMANDS:
-        yield from with_subcommands(name, import_module(f"torvyn.cli.commands.{name}").command)
+        yield from with_subcommands(name, import_module(f"torvyn._cli.commands.{name}").command)
 
 
 def with_subcommands(name: str, command: click.Command) -> Iterator[str]:
@@ -56,7 +56,7 @@ def test_every_command_has_an_example_and_the_shared_options(cli: Cli, name: str
 
 def test_help_loads_neither_native_code_nor_the_rooms_that_run_flows() -> None:
     code = (
-        "import sys; from torvyn.cli import app; app.run(['--help']);"
+        "import sys; from torvyn._cli import app; app.run(['--help']);"
         "print([name for name in sys.modules if name.startswith('torvyn.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

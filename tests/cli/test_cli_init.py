@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transcript import Cli
 
-from torvyn.cli.templates.project_template import TEMPLATES
+from torvyn._cli.templates.project_template import TEMPLATES
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

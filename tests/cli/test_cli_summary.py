@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import torvyn
-from torvyn.cli.summary import singular, summary_line
+from torvyn._cli.statistics import singular, summary_line
 from torvyn.components import Blocklist
 from torvyn.testing import VARIANTS, as_variant
 

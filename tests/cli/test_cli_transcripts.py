@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from transcript import EXAMPLE, Cli, Transcript
 
-from torvyn.cli.app import COMMANDS
+from torvyn._cli.app import COMMANDS
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 

@@ -21,12 +21,12 @@ import pytest
 from manifest_mutants import Mutant, mutants_of
 from scale import sample
 
+from torvyn._cli import app
+from torvyn._cli.templates.project_files import LANGUAGES, files_of
+from torvyn._cli.templates.project_template import TEMPLATES
 from torvyn._manifest.parse import parse_leniently
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import Manifest
-from torvyn.cli import app
-from torvyn.cli.templates.project_files import LANGUAGES, files_of
-from torvyn.cli.templates.project_template import TEMPLATES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MANIFESTS = sorted(path.parent for path in EXAMPLES.glob("**/Torvyn.toml"))

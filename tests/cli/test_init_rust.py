@@ -12,7 +12,7 @@ from transcript import Cli
 
 import rust_toolchain
 from toolchains import needs_rust
-from torvyn.cli.templates.project_template import TEMPLATES
+from torvyn._cli.templates.project_template import TEMPLATES
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "components-in-rust.md"
 BLOCKS = dict(re.findall(r"^```(rust|toml|text)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)[:3])

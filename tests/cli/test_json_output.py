@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.cli.screen import Screen
+from torvyn._cli.screen import Screen
+from torvyn._io.safe_text import BIDI_CONTROLS, LINE_SEPARATORS, escape_json
+from torvyn._observe.logs import JsonFormatter, Redactor
 from torvyn.errors import Diagnostic
-from torvyn.observe.logs import JsonFormatter, Redactor
 from torvyn.protocol.encoder import Encoder
-from torvyn.text.control_characters import BIDI_CONTROLS, LINE_SEPARATORS, escape_json
 
 OBEYED = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0), *BIDI_CONTROLS, *LINE_SEPARATORS)))
 HOSTILE = "a" + "".join(sorted(OBEYED)) + "é\U0001f600"

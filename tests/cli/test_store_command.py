@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from torvyn.cli import app
+from torvyn._cli import app
 from torvyn.durable import Append, DurableStore, LogOptions, Transaction
 from torvyn.durable.disk.store_file import lock_store
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import torvyn
+from torvyn._cluster.placement import Placement, place
 from torvyn._link.plan import PlacePlan
-from torvyn.cluster import Placement, place
 from torvyn.errors import LinkError
 
 

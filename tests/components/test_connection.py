@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import torvyn
-from torvyn.cli.summary import statistics_tables
+from torvyn._cli.statistics import statistics_tables
 from torvyn.components.connection import Connection
 from torvyn.testing import Clock
 

@@ -20,8 +20,8 @@ import pytest
 from pages import PAGES, ROOT, Block, Folder, blocks_of, packages_of, page_name, steps_of
 from scale import sample
 
+from torvyn._cluster.local_cluster import bring_down
 from torvyn._manifest.parse import parse
-from torvyn.cluster.local.lifecycle import bring_down
 from torvyn.errors import ManifestError
 
 PICTURE = ("picture", None)

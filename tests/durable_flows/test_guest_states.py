@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from test_states import FileNumbers, stop_and_go
 
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.component import GuestLimits, guest_class
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import GuestLimits, guest_class
+from torvyn._sandbox.project import GuestProject
 
 COUNTING = Path(__file__).parents[1] / "sandbox" / "c" / "counting"
 

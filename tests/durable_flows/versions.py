@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 import torvyn
+from torvyn._cli.reloader import Reloader
 from torvyn._link.plan import Plan
-from torvyn.cli.supervision.reloader import Reloader
 
 
 class Versions:

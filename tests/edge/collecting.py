@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torvyn.edge.reporting.collector import Collector
+from torvyn._deploy.collector import Collector
 
 
 @contextmanager

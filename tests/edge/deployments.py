@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn.edge.generations import Deployment, Disk, GenerationRecord
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.disk import Disk
+from torvyn._deploy.generation_state import GenerationRecord
 
 MANIFEST = '[torvyn]\nname = "gateway"\nversion = "{0}"\ncontract_version = "0.1.0"\n'
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from versioned_gateway import pack
 
-from torvyn.artifact.model import TITLE
-from torvyn.cli import app
-from torvyn.cli.deployment.generation_arguments import generation_command, problem_of
-from torvyn.edge.generations import Deployment
-from torvyn.edge.generations.settings import DeploymentSettings
+from torvyn._artifact.oci import TITLE
+from torvyn._cli import app
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.generation_process import generation_command, problem_of
+from torvyn._deploy.settings import DeploymentSettings
 from torvyn.errors import DeployError
 
 Deploy = Callable[..., Any]

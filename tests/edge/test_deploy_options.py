@@ -15,12 +15,12 @@ import pytest
 from scale import sample
 from versioned_gateway import pack
 
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.cli import app
-from torvyn.cli.commands.deploy import command as deploy_command
-from torvyn.cli.deployment.channel_commands import command as channel_command
-from torvyn.edge.generations import Deployment
-from torvyn.edge.running import DeploymentRun
+from torvyn._artifact.keys import SigningKey
+from torvyn._cli import app
+from torvyn._cli.commands.channel import command as channel_command
+from torvyn._cli.commands.deploy import command as deploy_command
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.deployment_run import DeploymentRun
 
 Words = tuple[str, ...]
 

@@ -10,8 +10,8 @@ import pytest
 from running_deployment import Running, running
 from versioned_gateway import SECOND_NODE, add, delivered, lost, state_of
 
-from torvyn.edge.generations import Deployment
-from torvyn.edge.generations.settings import DeploymentSettings
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.settings import DeploymentSettings
 
 HISTORY = """
 [flow.history]

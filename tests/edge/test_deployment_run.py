@@ -15,7 +15,7 @@ from running_deployment import Running, running
 from scale import sample
 from versioned_gateway import add, delivered, killing, lost, state_of
 
-from torvyn.edge.generations import Deployment
+from torvyn._deploy.deployment import Deployment
 
 Run = Callable[..., AbstractContextManager[Running]]
 EVERY_KILL = [*product(["getpid", "getppid"], ["init", "restore", "push"])]

@@ -10,7 +10,7 @@ import pytest
 from running_deployment import Running, running
 from versioned_gateway import SECOND_NODE, add, delivered, lost, state_of
 
-from torvyn.edge.generations import Deployment
+from torvyn._deploy.deployment import Deployment
 
 MARK = "__import__('sys').__dict__.setdefault('mark', [])"
 """Something that is true in the process of the first version, and false in a new one."""

@@ -15,10 +15,12 @@ from followed_channel import FollowedChannel
 from running_deployment import Running, running
 from versioned_gateway import add, lost
 
-from torvyn.cli import app
-from torvyn.edge.generations import Deployment, Disk
-from torvyn.edge.generations.integrity import Integrity
-from torvyn.edge.running import DeploymentRun, RunOptions
+from torvyn._cli import app
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.deployment_run import DeploymentRun
+from torvyn._deploy.disk import Disk
+from torvyn._deploy.generation_process import RunOptions
+from torvyn._deploy.integrity import Integrity
 
 
 def flip(path: Path) -> None:
@@ -109,7 +111,7 @@ def test_files_are_read_again_after_a_boot(
 ) -> None:
     chunks: list[str] = []
     for name in ("one", "one", "two"):
-        monkeypatch.setattr("torvyn.edge.generations.integrity.boot_id", lambda name=name: name)
+        monkeypatch.setattr("torvyn._deploy.integrity.boot_id", lambda name=name: name)
         Integrity(deployment.verified).damage(
             deployment.record(2),
             deployment.path(2),

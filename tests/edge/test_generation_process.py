@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from failing_once import UNEXPECTED, fail_once
-from torvyn.edge.generations import GenerationRecord
-from torvyn.edge.running.generation_process import GenerationProcess
+from torvyn._deploy.generation_process import GenerationProcess
+from torvyn._deploy.generation_state import GenerationRecord
 from torvyn.testing import Clock
 
 RECORD = GenerationRecord(1, "sha256:0", "dist", "2026-11-16T12:00:00Z")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deployments import add, digest, with_fallback
 
-from torvyn.edge.generations import Deployment, DeploymentState, deployments, find_deployment
-from torvyn.edge.generations.state import MAX_FAILURES
+from torvyn._deploy.deployment import Deployment, deployments, find_deployment
+from torvyn._deploy.generation_state import MAX_FAILURES, DeploymentState
 from torvyn.errors import TorvynError
 
 
@@ -189,6 +189,6 @@ def test_the_deployments_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
 
 
 def add_record(number: int):  # type: ignore[no-untyped-def]
-    from torvyn.edge.generations import GenerationRecord
+    from torvyn._deploy.generation_state import GenerationRecord
 
     return GenerationRecord(number, digest(number), "test", "2026-01-01T00:00:00+00:00")

@@ -12,7 +12,7 @@ import pytest
 from deployments import add, full_at, killed_at, steps_of, with_fallback
 from scale import sample
 
-from torvyn.edge.generations import Deployment
+from torvyn._deploy.deployment import Deployment
 from torvyn.errors import MissingError
 
 STRIDE = sample(4, full=1)

@@ -14,13 +14,12 @@ import pytest
 from collecting import collecting
 
 from failing_once import UNEXPECTED, fail_once
-from torvyn.cli import app
-from torvyn.cli.deployment.companions import make_report
-from torvyn.edge.generations import Deployment
-from torvyn.edge.generations.settings import DeploymentSettings
-from torvyn.edge.reporting import Heartbeat, Report
-from torvyn.edge.reporting.collector import Collector, fetch_reports, stored_reports
-from torvyn.edge.reporting.report import MAX_BYTES
+from torvyn._cli import app
+from torvyn._cli.deploy_companions import make_report
+from torvyn._deploy.collector import Collector, fetch_reports, stored_reports
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.report import MAX_BYTES, Heartbeat, Report
+from torvyn._deploy.settings import DeploymentSettings
 from torvyn.errors import TorvynError
 
 REPORT = Report(

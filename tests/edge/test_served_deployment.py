@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from running_deployment import Running, running
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, TITLE, ImageManifest
-from torvyn.edge.artifact_source import add_from_layout
-from torvyn.edge.generations import Deployment
-from torvyn.edge.generations.settings import DeploymentSettings
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import PROJECT, TITLE, ImageManifest
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.settings import DeploymentSettings
+from torvyn._deploy.update import add_from_layout
 
 MANIFEST = """
 [torvyn]

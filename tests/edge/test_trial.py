@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from torvyn.edge.running.trial import Statuses, Trial
+from torvyn._deploy.trial import Statuses, Trial
 from torvyn.testing import Clock
 
 PERIOD_S = 60.0

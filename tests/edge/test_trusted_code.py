@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from projects import make_project, pack_project
 
-from torvyn.artifact.precompiled import TRIPLES, code_path, host_target
-from torvyn.artifact.prepare import default_cache_dir, prepare, remember_local_pack
-from torvyn.cli.deployment.generation_arguments import generation_command
-from torvyn.edge.artifact_source import add_artifact, add_from_layout
-from torvyn.edge.generations import Deployment
-from torvyn.edge.generations.settings import DeploymentSettings
-from torvyn.sandbox import compile_cache
+from torvyn._artifact.precompiled import TRIPLES, code_path, host_target
+from torvyn._artifact.unpack import default_cache_dir, prepare, remember_local_pack
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.generation_process import generation_command
+from torvyn._deploy.settings import DeploymentSettings
+from torvyn._deploy.update import add_artifact, add_from_layout
+from torvyn._sandbox import compiler
 
 WASM = "components/guard.wasm"
 HERE = host_target()
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(HERE not in TRIPLES, reason=f"no code is compile
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that has no code yet."""
-    monkeypatch.setattr(compile_cache, "_precompiled", {})
+    monkeypatch.setattr(compiler, "_precompiled", {})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -74,4 +74,4 @@ def test_a_generation_uses_its_code_if_it_is_trusted(
     prepare(str(project), tmp_path / "cache", is_trusted=is_trusted)
 
     used = {project / WASM: project / code_path(WASM, HERE)} if is_trusted else {}
-    assert compile_cache._precompiled == used
+    assert compiler._precompiled == used

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
-from torvyn.edge.artifact_source import add_from_layout
-from torvyn.edge.generations import Deployment
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import PROJECT, TITLE, Descriptor, ImageManifest
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.update import add_from_layout
 
 MANIFEST = """
 [torvyn]

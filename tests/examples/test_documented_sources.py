@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import rust_toolchain
 from toolchains import needs_rust
-from torvyn.cli.app import group
+from torvyn._cli.app import group
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOURCES = Path(__file__).parent / "documented"

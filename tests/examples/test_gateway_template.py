@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from torvyn.cli.templates.gateway import READINGS
-from torvyn.cli.templates.project_files import files_of
-from torvyn.cli.templates.project_template import TEMPLATES
+from torvyn._cli.templates.gateway import READINGS
+from torvyn._cli.templates.project_files import files_of
+from torvyn._cli.templates.project_template import TEMPLATES
 
 PROGRAM = Path(__file__).with_name("gateway_outage.py")
 

@@ -12,7 +12,7 @@ from scale import sample
 
 import rust_toolchain
 from toolchains import RUST
-from torvyn.cli.app import group
+from torvyn._cli.app import group
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXPECTED = (EXAMPLES / "token-streaming" / "expected.txt").read_text()

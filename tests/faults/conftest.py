@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from faulty import GUESTS, PRELUDE, Apart, Part
 
-from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
+from torvyn._sandbox.component import GuestComponent, GuestLimits, guest_class
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torvyn.sandbox.component import GuestComponent
+from torvyn._sandbox.component import GuestComponent
 
 TESTS = Path(__file__).parents[1]
 GUESTS = {
@@ -21,7 +21,7 @@ PRELUDE = """
 import json, os, sys
 from pathlib import Path
 import torvyn
-from torvyn.sandbox.component import GuestLimits, guest_class
+from torvyn._sandbox.component import GuestLimits, guest_class
 
 def part(path, config="", **allowed):
     made = guest_class(Path(path), Path(path).stem)()

@@ -20,8 +20,8 @@ def clock():
 @pytest.fixture(scope="session")
 def sandbox():
     """The guest that runs the components of all tests; building it takes a minute."""
-    from torvyn.sandbox.compile_cache import compile_component
-    from torvyn.testing.universal_guest import universal_guest
+    from torvyn._sandbox.compiler import compile_component
+    from torvyn.testing._sandbox_variant import universal_guest
 
     return compile_component(universal_guest(), "universal-guest", role="sink")
 

@@ -19,8 +19,8 @@ from faulty_versions import (
 from scale import sample
 
 import torvyn
+from torvyn._sandbox.component import guest_class
 from torvyn.errors import FlowError, TorvynError
-from torvyn.sandbox.component import guest_class
 from torvyn.testing import as_variant as variant_of
 
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"

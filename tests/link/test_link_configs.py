@@ -12,9 +12,9 @@ import torvyn
 from torvyn._contract.config import config_kind_of, init_argument
 from torvyn._contract.enums import ConfigKind
 from torvyn._link.project_linker import ProjectLinker
+from torvyn._sandbox.project import GuestProject
+from torvyn._sandbox.python_guest import read_class
 from torvyn.errors import ContractError, LinkError
-from torvyn.sandbox.build.class_source import read_class
-from torvyn.sandbox.build.project import GuestProject
 from torvyn.testing import VARIANTS, as_variant
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"

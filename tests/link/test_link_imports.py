@@ -27,7 +27,7 @@ to = "out"
 """
 COMMAND = """
 import sys
-from torvyn.cli import main
+from torvyn._cli import main
 try:
     main()
 finally:
@@ -39,12 +39,12 @@ print(torvyn.Flow(["a"], "null").plan.render())
 print(*sys.modules, sep="\\n", file=sys.stderr)
 """
 UNUSED = (
-    "torvyn.artifact",
+    "torvyn._artifact",
     "torvyn._link.artifacts",
     "torvyn._link.picture",
     "torvyn._io.local_cluster",
     "torvyn._io.http_client",
-    "torvyn.sandbox.component",
+    "torvyn._sandbox.component",
     "torvyn.jetstream",
     "torvyn.durable",
     "torvyn.transport",

@@ -8,8 +8,8 @@ import pytest
 
 from torvyn._manifest.parse import parse
 from torvyn._manifest.settings import resolve
+from torvyn._observe.otlp_exporter import MIN_SPOOL_BYTES
 from torvyn.errors import ManifestError
-from torvyn.observe.otlp.exporter import MIN_SPOOL_BYTES
 
 HEAD = (
     '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'

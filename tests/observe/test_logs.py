@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from torvyn.observe.logs import Redactor, show_logs
+from torvyn._observe.logs import Redactor, show_logs
 
 LOGGER = logging.getLogger("torvyn.reactor")
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from collector import running_collector, wait_until
+from torvyn._observe.otlp_exporter import OtlpExporter
+from torvyn._observe.spans import Span
 from torvyn.errors import UsageError
-from torvyn.observe.otlp import OtlpExporter
-from torvyn.observe.spans import Span
 from torvyn.protocol.traceparent import Trace, begin
 
 QUICK_S = 0.02

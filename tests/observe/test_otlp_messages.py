@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics_pb
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_pb
 
-from torvyn.observe.metrics import Histogram, Metric, Point, process_metrics
-from torvyn.observe.otlp.messages import metrics_request, rejected_count, traces_request
-from torvyn.observe.spans import Span
+from torvyn._observe.metrics import Histogram, Metric, Point, process_metrics
+from torvyn._observe.otlp_messages import metrics_request, rejected_count, traces_request
+from torvyn._observe.spans import Span
 from torvyn.protocol.traceparent import Trace, begin
 
 RESOURCE = {"service.name": "torvyn"}

@@ -19,9 +19,9 @@ import missing
 import pytest
 
 from collector import wait_until
-from torvyn.observe.metrics import Metric, Point
-from torvyn.observe.otlp import OtlpExporter
-from torvyn.observe.spans import Span
+from torvyn._observe.metrics import Metric, Point
+from torvyn._observe.otlp_exporter import OtlpExporter
+from torvyn._observe.spans import Span
 from torvyn.protocol.traceparent import begin
 
 PROGRAM = os.environ.get("TORVYN_OTELCOL") or shutil.which("otelcol")

@@ -12,12 +12,12 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
+from torvyn._cli.app import group
+from torvyn._cli.templates.project_template import TEMPLATES
 from torvyn._native import WasmTools
-from torvyn.cli.app import group
-from torvyn.cli.templates.project_template import TEMPLATES
+from torvyn._sandbox.build import build
+from torvyn._sandbox.project import GuestProject
 from torvyn.errors import TorvynError
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
 
 SOURCES = Path(__file__).parent / "c"
 PAGE_BYTES = 65536
@@ -63,7 +63,7 @@ def test_the_compiler_keeps_its_files_elsewhere_if_the_users_cache_cannot_be_wri
     monkeypatch.delenv("ZIG_GLOBAL_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("torvyn.sandbox.build.c_guest.subprocess", mock.Mock(run=compiler))
+    monkeypatch.setattr("torvyn._sandbox.c_guest.subprocess", mock.Mock(run=compiler))
 
     assert str(tmp_path / "torvyn-zig-") in complaint(write("int x;")).message
     (folder,) = tmp_path.glob("torvyn-zig-*")

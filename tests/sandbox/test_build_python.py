@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from torvyn._native import WasmTools
+from torvyn._sandbox.build import build
+from torvyn._sandbox.project import GuestProject
+from torvyn._sandbox.python_guest import ClassSource, imported_modules, read_class
 from torvyn.errors import TorvynError
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.class_source import ClassSource, imported_modules, read_class
-from torvyn.sandbox.build.project import GuestProject
 
 ROUTER = """
 import torvyn

@@ -10,11 +10,11 @@ import pytest
 import rust_toolchain
 import torvyn
 from toolchains import needs_rust
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import guest_class
+from torvyn._sandbox.project import GuestProject, detect_language
+from torvyn._sandbox.rust_guest import TARGETS
 from torvyn.errors import ContractError, MissingError
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject, detect_language
-from torvyn.sandbox.build.rust_guest import TARGETS
-from torvyn.sandbox.component import guest_class
 
 NEWER = "0.63"
 """A version of wit-bindgen that needs `generate_all`; the example uses one that does not."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn._cli.templates.c_components import COMPONENTS
 from torvyn._contract.roles import Component
-from torvyn.cli.templates.c_components import COMPONENTS
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import GuestComponent, GuestLimits, guest_class
+from torvyn._sandbox.project import GuestProject
 from torvyn.errors import Fatal, Internal, InvalidInput
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
 
 SOURCES = Path(__file__).parent / "c"
 LARGE = "x" * 100_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.cli.app import run
+from torvyn._cli.app import run
 
 Guest = Callable[[str], Path]
 

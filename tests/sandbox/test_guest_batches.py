@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import torvyn
+from torvyn._observe.metrics import flow_metrics
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import GuestLimits, guest_class
+from torvyn._sandbox.project import GuestProject
 from torvyn.errors import InvalidInput
-from torvyn.observe.metrics import flow_metrics
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.component import GuestLimits, guest_class
 from torvyn.testing import CollectingSink, ScriptedSource, check_account
 
 SOURCES = Path(__file__).parent / "c"

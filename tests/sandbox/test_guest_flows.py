@@ -13,9 +13,9 @@ import pytest
 import torvyn
 from torvyn import _native
 from torvyn._link.project_linker import ProjectLinker
+from torvyn._sandbox import compiler
+from torvyn._sandbox.component import guest_class
 from torvyn.errors import FlowError, Internal, InvalidInput, LinkError
-from torvyn.sandbox import compile_cache
-from torvyn.sandbox.component import guest_class
 
 Project = Callable[..., Path]
 Guest = Callable[[str], Path]
@@ -199,7 +199,7 @@ def test_compiled_code_is_cached_and_a_poisoned_entry_is_not_loaded(
     guest: Guest, tmp_path: Path
 ) -> None:
     from torvyn._native import CompiledComponent
-    from torvyn.sandbox.compile_cache import compile_component
+    from torvyn._sandbox.compiler import compile_component
 
     file, cache = guest("filter"), tmp_path / "own"
     assert compile_component(file, "filter", cache).cache == "miss"
@@ -216,7 +216,7 @@ def test_a_file_that_is_no_component_is_refused(tmp_path: Path) -> None:
     bad = tmp_path / "bad.wasm"
     bad.write_bytes(b"\0asm\x0d\0\1\0garbage")
     with pytest.raises(LinkError) as caught:
-        compile_cache.compile_component(bad, "bad")
+        compiler.compile_component(bad, "bad")
 
     assert caught.value.code == "sandbox.invalid"
 

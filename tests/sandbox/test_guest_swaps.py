@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.component import guest_class
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import guest_class
+from torvyn._sandbox.project import GuestProject
 
 COUNTING = Path(__file__).parent / "c" / "counting"
 

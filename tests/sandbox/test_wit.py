@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from torvyn._cli.app import group, run
 from torvyn._link.project_linker import ProjectLinker
-from torvyn.cli.app import group, run
 from torvyn.errors import UsageError
 
 Project = Callable[..., Path]

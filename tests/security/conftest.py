@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
+from torvyn._sandbox.build import build
+from torvyn._sandbox.project import GuestProject
 
 HEAD = """
 [torvyn]

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 import torvyn
+from torvyn._sandbox.audit import Audit
 from torvyn.errors import MissingError
-from torvyn.sandbox.audit import Audit
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -10,10 +10,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.compile_cache import compile_component
-from torvyn.testing.universal_guest import universal_guest
+from torvyn._sandbox.build import build
+from torvyn._sandbox.compiler import compile_component
+from torvyn._sandbox.project import GuestProject
+from torvyn.testing._sandbox_variant import universal_guest
 
 C_GUEST = Path(__file__).parents[1] / "sandbox" / "c" / "counting"
 

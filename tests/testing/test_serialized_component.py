@@ -12,7 +12,7 @@ import pytest
 
 import torvyn
 from torvyn.testing import CountingSource, as_variant
-from torvyn.testing.serialized_component import NotSerializable, serialize
+from torvyn.testing._sandbox_variant import NotSerializable, serialize
 
 FACTOR = 3
 

@@ -10,8 +10,8 @@ from window_oracle import COMPUTE, fixed, rendered
 
 import torvyn
 from torvyn import Aggregator, Processor
+from torvyn._cli.statistics import statistics_tables
 from torvyn._link.key_reader import key_reader
-from torvyn.cli.summary import statistics_tables
 from torvyn.components import Window
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.components.keys.keyed_roles import KeyedAggregator

@@ -46,6 +46,6 @@ def test_two_builds_of_one_commit_have_the_same_date(monkeypatch: pytest.MonkeyP
 
 
 def test_the_file_is_where_the_package_looks_for_it() -> None:
-    from torvyn.edge.channel.release_date import FILE
+    from torvyn._deploy.trust import FILE
 
     assert FILE.as_posix().endswith(RELEASED)

@@ -59,7 +59,7 @@ def run(gateway: Path, *command: str, cwd: Path | None = None) -> str:
 
 
 def test_the_wheel_says_when_it_was_released(gateway: Path) -> None:
-    code = "import torvyn.edge.channel.release_date as date; print(date.released_s())"
+    code = "import torvyn._deploy.trust as date; print(date.released_s())"
     python = gateway / "venv" / "bin" / "python"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
 

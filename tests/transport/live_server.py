@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from torvyn._observe.spans import Tracer
 from torvyn.engine import Engine, Service
-from torvyn.observe.spans import Tracer
 from torvyn.serve import Application, ServerSettings, app
 from torvyn.transport.listener.server import Server, loop_factory
 

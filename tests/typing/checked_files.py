@@ -20,8 +20,8 @@ ROOT: Final = HERE.parents[1]
 
 from pages import PAGES, Block, blocks_of  # noqa: E402
 
-from torvyn.cli.templates.project_files import files_of  # noqa: E402
-from torvyn.cli.templates.project_template import TEMPLATES  # noqa: E402
+from torvyn._cli.templates.project_files import files_of  # noqa: E402
+from torvyn._cli.templates.project_template import TEMPLATES  # noqa: E402
 
 ANYTHING: Final = "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import folder, hostile_wasm, python_guest, run_in_process
+from torvyn._sandbox.compiler import compile_component
 from torvyn.errors import LinkError
-from torvyn.sandbox.compile_cache import compile_component
 
 MEMORY = {"variables": 50_000, "loops": 1_000, "uses": 200_000}
 TIME = {"variables": 200, "loops": 3_000, "uses": 200}
 NESTED = """
 import resource
 from torvyn.errors import LinkError
-from torvyn.sandbox.compile_cache import compile_component
+from torvyn._sandbox.compiler import compile_component
 before = peak_bytes()
 try:
     compile_component(Path(sys.argv[1]), "bomb", Path(sys.argv[2]))
@@ -28,7 +28,7 @@ except LinkError as error:
 REJECTED = """
 import resource, time
 from torvyn.errors import LinkError
-from torvyn.sandbox.compile_cache import compile_component
+from torvyn._sandbox.compiler import compile_component
 started = time.monotonic()
 try:
     compile_component(Path(sys.argv[1]), "bomb", Path(sys.argv[2]))

@@ -42,7 +42,7 @@ def _use_tests() -> None:
 
 def _is_bootable(folder: Path) -> bool:
     """Whether a good generation is there, and the one that would be started is complete."""
-    from torvyn.edge.generations import Deployment
+    from torvyn._deploy.deployment import Deployment
 
     deployment = Deployment(folder)
     state, records = deployment.state(), deployment.records()
@@ -54,7 +54,7 @@ def _is_bootable(folder: Path) -> bool:
 def _deployment_survives(folder: Path, dice: random.Random) -> bool:
     from deployments import add, killed_at, steps_of, with_fallback
 
-    from torvyn.edge.generations import Deployment
+    from torvyn._deploy.deployment import Deployment
 
     def work(deployment: Deployment) -> None:
         deployment.activate(add(deployment, 3).number)
@@ -78,7 +78,7 @@ def _update_survives(folder: Path, dice: random.Random) -> bool:
     from deployments import killed_at
     from followed_channel import FollowedChannel
 
-    from torvyn.edge.generations import Deployment
+    from torvyn._deploy.deployment import Deployment
     from torvyn.errors import TorvynError
 
     channel, deployment = FollowedChannel(folder / "channel"), Deployment(folder / "gateway")
@@ -120,8 +120,8 @@ def _damage_is_found(folder: Path, dice: random.Random) -> bool:
     """A bit of a file of a generation, or its end, is lost after it was compared once."""
     from versioned_gateway import add
 
-    from torvyn.edge.generations import Deployment
-    from torvyn.edge.generations.integrity import Integrity
+    from torvyn._deploy.deployment import Deployment
+    from torvyn._deploy.integrity import Integrity
 
     deployment = Deployment(folder / "gateway")
     record = deployment.record(add(deployment, "1.0.0", folder / "delivered.txt"))
@@ -164,8 +164,8 @@ def _run_survives(folder: Path, dice: random.Random) -> bool:
     from running_deployment import Running, running
     from versioned_gateway import lost, pack
 
-    from torvyn.edge.artifact_source import add_from_layout
-    from torvyn.edge.generations import Deployment
+    from torvyn._deploy.deployment import Deployment
+    from torvyn._deploy.update import add_from_layout
 
     deployment, output = Deployment(folder / "gateway"), folder / "delivered.txt"
     channel = FollowedChannel(folder / "channel")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from benches.reliability.case import Case, Measurement, SkipCase
 from benches.reliability.guests import GUESTS, TESTS, folder, run_in_process
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
+from torvyn._sandbox.build import build
+from torvyn._sandbox.project import GuestProject
 
 FLOWS = 1000
 SETTLED_S, WATCHED_S = 10, 10

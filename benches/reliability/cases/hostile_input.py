@@ -38,7 +38,7 @@ def _bugs(rounds: int) -> Measurement:
     _use_tests()
     from test_hostile_input import FILES, PARSERS, mutants, refusal
 
-    from torvyn.artifact.registry.cache import Cache
+    from torvyn._artifact.cache import Cache
 
     figures, count = [], 0
     for seed in range(rounds):
@@ -82,10 +82,10 @@ def _is_bug(action: object) -> bool:
 def _slow_servers(rounds: int) -> Measurement:
     _use_tests()
     from dripping_server import dripping
-    from torvyn.artifact.registry.fetch import FetchOptions, fetch
-    from torvyn.artifact.registry.http.connection import Limits
-    from torvyn.artifact.signature.policy import Rule, TrustPolicy
-    from torvyn.edge.update.source import FetchLimits, open_source
+    from torvyn._artifact.fetch import FetchOptions, fetch
+    from torvyn._artifact.registry_http import Limits
+    from torvyn._artifact.trust import Rule, TrustPolicy
+    from torvyn._deploy.source import FetchLimits, open_source
     from torvyn.errors import TorvynError
 
     slow = FetchLimits(silence_s=LIMIT_S / 2, min_bytes_per_s=1e9, total_s=LIMIT_S)

@@ -11,7 +11,7 @@ from pathlib import Path
 from benches.reliability.case import Case, Measurement
 from benches.reliability.guests import GUESTS, folder, run_in_process
 from torvyn._native import CompiledComponent
-from torvyn.sandbox.compiler_client import precompile
+from torvyn._sandbox.compiler import precompile
 
 FLIPS = 50
 Poison = Callable[[Path, Path], None]
@@ -68,7 +68,7 @@ def loaded(rounds: int) -> Measurement:
 UNUSABLE = """
 import logging, resource
 logging.disable()
-from torvyn.sandbox.compile_cache import compile_component
+from torvyn._sandbox.compiler import compile_component
 cache, how = Path(sys.argv[1]), sys.argv[2]
 if how == "read-only":
     cache = Path("/sys/torvyn") if os.geteuid() == 0 else cache

@@ -37,7 +37,7 @@ async def _answer_times(tracer: Any, count: int) -> list[float]:
 
 
 def _tracer(url: str) -> Any:
-    from torvyn.observe.spans import Tracer
+    from torvyn._observe.spans import Tracer
     from torvyn.telemetry import OtlpExporter
 
     return Tracer(OtlpExporter(url, every_s=0.05, close_s=5.0), sample_rate=1.0)

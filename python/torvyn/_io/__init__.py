@@ -13,6 +13,8 @@ process          signals, handlers of faults and the switch interval of this pro
 process_record   processes that outlive the command that started them
 supervision      what a process tells its supervisor: systemd, or the parent that started it
 resources        the memory, the CPUs and the open files that the process may use
+safe_text        text that is safe to show: no control characters, no secrets
+audit_log        one JSON object per line, to stdout or to a private file
 line_output      whole lines on standard output, whatever prints beside them
 packages         imports of packages that only some users need
 native_parts     the parts of the native module that this build has

@@ -1,6 +1,6 @@
 """The broker and the Ray cluster that `torvyn cluster up` runs on this machine for this user.
 
-`torvyn.cluster.local` starts and stops them and writes the state file. Other packages ask here
+`torvyn._cluster` starts and stops them and writes the state file. Other packages ask here
 what runs, and where. The file holds the broker's token and is readable by its owner only.
 """
 

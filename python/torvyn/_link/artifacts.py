@@ -17,18 +17,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._artifact.cache import cache_folder
+from torvyn._artifact.fetch import FetchOptions, fetch
+from torvyn._artifact.lock import NAME, Lock, LockedComponent, file_digest
+from torvyn._artifact.oci import COMPONENT, Digest, ImageManifest, check_digest
+from torvyn._artifact.project_files import ComponentFiles, config_of, is_relative, reading_nodes
+from torvyn._artifact.reference import LayoutReference, parse_reference
+from torvyn._artifact.trust import TrustPolicy
+from torvyn._artifact.unpack import default_cache_dir, private_folder, unpack
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import ComponentRecord, FlowRecord, Manifest
-from torvyn.artifact.lock import NAME, Lock, LockedComponent, file_digest
-from torvyn.artifact.model import COMPONENT, Digest, ImageManifest, check_digest
-from torvyn.artifact.packing.component_files import ComponentFiles
-from torvyn.artifact.packing.data_files import config_of, is_relative, reading_nodes
-from torvyn.artifact.prepare import default_cache_dir, private_folder
-from torvyn.artifact.reference import LayoutReference, parse_reference
-from torvyn.artifact.registry.cache import cache_folder
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.signature.policy import TrustPolicy
-from torvyn.artifact.unpack import unpack
 from torvyn.errors import Diagnostic, LinkError, Location, TorvynError
 
 _UPDATE: Final = "if the change is yours, run `torvyn pack --update-lock`"

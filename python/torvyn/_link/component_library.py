@@ -23,6 +23,7 @@ from torvyn._link.private_imports import open_folder
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import ComponentRecord
 from torvyn._manifest.setting_records import GrantRecord
+from torvyn._sandbox.project import wasm_path
 from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST, SINKS
 from torvyn.errors import (
     ContractError,
@@ -33,10 +34,9 @@ from torvyn.errors import (
     quoted,
     suggestion,
 )
-from torvyn.sandbox.guest_file import wasm_path
 
 if TYPE_CHECKING:
-    from torvyn.artifact.lock import Lock
+    from torvyn._artifact.lock import Lock
 
 _GROUP: Final = "torvyn.components"
 _UNKNOWN: Final = "declare it with `[[component]]`, or use a built-in one"
@@ -102,7 +102,7 @@ class Library:
         """Compiles the guests among them in parallel."""
         guests = {self._guest(name) for name in names} - {None}
         if len(guests) > 1:
-            from torvyn.sandbox.compile_cache import preload
+            from torvyn._sandbox.compiler import preload
 
             cached = self._cached()
             preload([guest for guest in guests if guest], Path(cached) if cached else None)
@@ -190,7 +190,7 @@ def _installed_components() -> dict[str, str]:
 def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:
     """Warns when the built file is older than its sources."""
     # Flows without guests never load this module.
-    from torvyn.sandbox.build.project import GuestProject, detect_language
+    from torvyn._sandbox.project import GuestProject, detect_language
 
     folder = path.parent.parent
     guest = GuestProject(
@@ -264,7 +264,7 @@ def load_class(ref: ComponentRef) -> type[Component]:
     """The class of a ref; raises `LinkError`, or `ContractError` when it cannot be inspected."""
     if ref.kind == "wasm":
         # The WebAssembly engine is large; flows without guests never load it.
-        from torvyn.sandbox.component import guest_class
+        from torvyn._sandbox.component import guest_class
 
         cache_dir = Path(ref.cache_dir) if ref.cache_dir else None
         return guest_class(Path(ref.target), ref.name, cache_dir)

@@ -43,7 +43,7 @@ from torvyn._contract.roles import (
 from torvyn.errors import ContractError, Diagnostic, quoted, suggestion
 
 if TYPE_CHECKING:
-    from torvyn.sandbox.component import GuestComponent
+    from torvyn._sandbox.component import GuestComponent
 
 INPUT, OUTPUT, ERROR = "input", "output", "error"
 
@@ -68,7 +68,7 @@ def is_component_class(thing: Any) -> bool:
 
 def is_guest(component: object) -> TypeGuard[GuestComponent]:
     """Whether it runs in the sandbox. There are no guests before their module was loaded."""
-    module = sys.modules.get("torvyn.sandbox.component")
+    module = sys.modules.get("torvyn._sandbox.component")
     return module is not None and is_instance(component, module.GuestComponent)
 
 

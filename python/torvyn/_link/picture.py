@@ -17,8 +17,8 @@ from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
 from torvyn._contract.units import render_size
+from torvyn._io.safe_text import escape_controls
 from torvyn._link.plan import EdgePlan, NodePlan, Plan
-from torvyn.text.control_characters import escape_controls
 
 # Colours of GitHub's pages: text on them has a contrast of 4.5 or more, in both schemes.
 _ROLES: Final = {

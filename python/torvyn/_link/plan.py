@@ -17,10 +17,10 @@ from typing import Any, Final
 from torvyn._contract.inspection import class_name
 from torvyn._contract.units import render_duration, render_size
 from torvyn._io.broker_login import NO_LOGIN, BrokerLogin
+from torvyn._io.safe_text import redact, without_credentials
 from torvyn._manifest.records import EDGE, NODE, ON_ERROR, PLACE
 from torvyn._manifest.setting_records import CLUSTER
 from torvyn.errors import Diagnostic, Location
-from torvyn.text.redaction import redact, without_credentials
 
 _LAST_MOMENTS_S: Final = 10.0
 """For the end of the process, after the flow has ended."""

@@ -35,7 +35,7 @@ from torvyn.errors import (
 )
 
 if TYPE_CHECKING:
-    from torvyn.artifact.lock import Lock
+    from torvyn._artifact.lock import Lock
 
 
 class ProjectLinker:
@@ -111,7 +111,7 @@ class ProjectLinker:
 
     def check(self) -> tuple[Diagnostic, ...]:
         """Every problem of the file, its flows and its components; warnings last."""
-        from torvyn.sandbox.build.wit import check_wit
+        from torvyn._sandbox.project import check_wit
 
         self.plans(self.manifest.flows)
         self._check_unused_components()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from torvyn._io.safe_text import redact
 from torvyn.errors import Diagnostic, Location, MissingError, TorvynError
-from torvyn.text.redaction import redact
 
 
 class Problems:

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from torvyn._io.backoff import retry_after_s
+from torvyn._io.safe_text import escape_controls
 from torvyn.errors import (
     ComponentError,
     DeadlineExceeded,
@@ -28,7 +29,6 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.protocol.frames import ErrorFrame
-from torvyn.text.control_characters import escape_controls
 
 _LONGEST_TEXT: Final = 500
 _CODE: Final = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from torvyn._io.broker_login import NO_LOGIN, NO_SECRETS, BrokerLogin, Secrets, unusable
+from torvyn._io.safe_text import without_credentials
 from torvyn.errors import os_reason
 from torvyn.jetstream.failures import unavailable_at_start
 from torvyn.jetstream.nkeys import read_creds, sign
-from torvyn.text.redaction import without_credentials
 
 
 @dataclass(frozen=True, slots=True)

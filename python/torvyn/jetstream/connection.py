@@ -15,6 +15,7 @@ from torvyn._io.backoff import Backoff
 from torvyn._io.broker_login import NO_LOGIN, BrokerLogin
 from torvyn._io.event_loop import end_task, is_ending
 from torvyn._io.packages import import_package, quiet_logger
+from torvyn._io.safe_text import without_credentials
 from torvyn.components.connection import Connection
 from torvyn.components.restart import keep_task_running
 from torvyn.errors import FlowError, os_reason
@@ -26,7 +27,6 @@ from torvyn.jetstream.failures import (
     unavailable_at_start,
 )
 from torvyn.jetstream.nkeys import read_creds, sign
-from torvyn.text.redaction import without_credentials
 
 logger = logging.getLogger("torvyn.jetstream")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from torvyn._io.safe_text import without_credentials
 from torvyn.components.connection import Connection
 from torvyn.durable.start_wait import StartWait
 from torvyn.jetstream.failures import is_rejection, unavailable_at_start
-from torvyn.text.redaction import without_credentials
 
 SCHEMES: Final = ("nats", "tls", "ws", "wss")
 LASTING: Final = (

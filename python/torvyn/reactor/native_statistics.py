@@ -11,8 +11,8 @@ from torvyn._link.plan import NodePlan, Plan
 from torvyn.reactor.statistics import EdgeStatistics, NodeStatistics, Statistics
 
 if TYPE_CHECKING:
+    from torvyn._sandbox.component import GuestHealth
     from torvyn.components.connection import ConnectionStatus
-    from torvyn.sandbox.component import GuestHealth
 
 
 class _LazyStatistics(Statistics):

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from torvyn._contract.enums import FlowState, Role
 
 if TYPE_CHECKING:
+    from torvyn._sandbox.component import GuestHealth
     from torvyn.components.connection import ConnectionStatus
     from torvyn.durable import LogStatistics
-    from torvyn.sandbox.component import GuestHealth
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,11 @@
     SentenceSplitter  text to sentences
     StopStrings       text up to the first stop string
 
-vocabulary          `Vocabulary`
-tokenizer_json      reads Hugging Face's `tokenizer.json`
-rank_files          reads `.tiktoken` and `tekken.json`
-model_files         reads SentencePiece `.model` and GGUF
-decoders            the decoder of a tokenizer, applied once per token
-token_bytes         how tokenizers write bytes
-control_characters  escapes control characters
-redaction           removes secrets from text
-failures            typed errors
+_vocabulary       `Vocabulary`
+_tokenizer_json   reads Hugging Face's `tokenizer.json`
+_tokenizer_files  reads SentencePiece `.model`, GGUF, `.tiktoken` and `tekken.json`
+_token_bytes      how tokenizers write bytes
+_errors           typed errors
 
 Importing this package does not load the native module; the first use of a name does.
 """
@@ -27,12 +23,12 @@ from torvyn._lazy import attach
 
 if TYPE_CHECKING:
     from torvyn._native import SentenceSplitter, StopStrings, TextStreamer, Utf8Decoder
-    from torvyn.text.vocabulary import Vocabulary
+    from torvyn.text._vocabulary import Vocabulary
 
 __all__ = ["SentenceSplitter", "StopStrings", "TextStreamer", "Utf8Decoder", "Vocabulary"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
-        dict.fromkeys(__all__, "torvyn._native") | {"Vocabulary": "torvyn.text.vocabulary"},
+        dict.fromkeys(__all__, "torvyn._native") | {"Vocabulary": "torvyn.text._vocabulary"},
     )

@@ -12,10 +12,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from torvyn._link.plan import Plan
+from torvyn._observe.metrics import Metric
+from torvyn._observe.spans import Tracer
 from torvyn.engine.service.service import Service
 from torvyn.errors import TorvynError
-from torvyn.observe.metrics import Metric
-from torvyn.observe.spans import Tracer
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.authentication import Authenticator
 from torvyn.transport.access.cors import Cors

@@ -11,10 +11,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from torvyn._observe.logs import Redactor
 from torvyn.engine.answer.answer import Answer
 from torvyn.engine.service.service import Service
 from torvyn.errors import DeadlineExceeded, TorvynError
-from torvyn.observe.logs import Redactor
 from torvyn.protocol import traceparent
 from torvyn.protocol.frames import Finish, FinishReason
 from torvyn.transport.access.key_limits import Pace

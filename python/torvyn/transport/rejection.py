@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from torvyn._observe.logs import Redactor
 from torvyn.errors import BugError, Internal, InvalidInput, TorvynError
-from torvyn.observe.logs import Redactor
 from torvyn.protocol.openai.response_bodies import error_body
 from torvyn.transport import status_table
 from torvyn.transport.public_error import public_error

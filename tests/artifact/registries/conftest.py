@@ -9,8 +9,8 @@ import pytest
 from registry_artifacts import ALLOW, QUICK
 from registry_servers import RegistryServer, require, running
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.registry.fetch import FetchOptions
+from torvyn._artifact.fetch import FetchOptions
+from torvyn._artifact.layout import Layout
 
 
 @pytest.fixture(scope="session", params=["docker-registry", "olareg"])

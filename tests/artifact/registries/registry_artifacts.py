@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
-from torvyn.artifact.registry.http.connection import Limits
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import PROJECT, TITLE, Descriptor, ImageManifest
+from torvyn._artifact.registry_http import Limits
+from torvyn._artifact.trust import Rule, TrustPolicy
 
 QUICK: Final = Limits(connect_s=5, silence_s=5, tries=2, first_delay_s=0.001)
 """For tests in which tries must fail."""

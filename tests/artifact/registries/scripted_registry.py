@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import IMAGE_MANIFEST, Digest
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import IMAGE_MANIFEST, Digest
 from torvyn.errors import TorvynError
 
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]

@@ -14,8 +14,12 @@ from aiohttp import web
 from registry_artifacts import add_artifact
 from scripted_registry import Fault, ScriptedRegistry, scripted
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import (
+from torvyn._artifact import signature as bundle
+from torvyn._artifact.cache import Cache
+from torvyn._artifact.fetch import FetchOptions, attach_bundle, fetch, read_bundles
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import (
     IMAGE_INDEX,
     IMAGE_MANIFEST,
     PROJECT,
@@ -25,14 +29,9 @@ from torvyn.artifact.model import (
     ImageIndex,
     ImageManifest,
 )
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.attach import attach_bundle, read_bundles
-from torvyn.artifact.registry.cache import Cache
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.signature import bundle
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
-from torvyn.cli import app
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.trust import Rule, TrustPolicy
+from torvyn._cli import app
 from torvyn.errors import ArtifactError, MissingError
 
 KEY = SigningKey.generate()

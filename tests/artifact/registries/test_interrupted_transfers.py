@@ -21,13 +21,13 @@ from scripted_registry import (
     scripted,
 )
 
+from torvyn._artifact.fetch import Fetched, FetchOptions, fetch
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import Descriptor, digest_of
+from torvyn._artifact.publish import PublishOptions, publish
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.registry_http import Limits
 from torvyn._io.background_loop import run_apart
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import Descriptor, digest_of
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.fetch import Fetched, FetchOptions, fetch
-from torvyn.artifact.registry.http.connection import Limits
-from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.errors import ArtifactError, MissingError, TorvynError
 
 BLOB = digest_of(DATA)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from scripted_registry import scripted
 
-from torvyn.artifact.blob_files import write_file
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import (
+from torvyn._artifact import signature
+from torvyn._artifact.fetch import FetchOptions, attach_bundle, fetch, read_bundles
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.layout import Layout, copy_artifact, write_file
+from torvyn._artifact.oci import (
     MAX_LAYERS,
     PROJECT,
     REF_NAME,
@@ -23,15 +25,10 @@ from torvyn.artifact.model import (
     ImageManifest,
     digest_of,
 )
-from torvyn.artifact.prepare import prepare_project
-from torvyn.artifact.registry.attach import attach_bundle, read_bundles
-from torvyn.artifact.registry.copy import copy_artifact
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.signature import bundle
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
-from torvyn.edge.artifact_source import add_from_layout
-from torvyn.edge.generations import Deployment
+from torvyn._artifact.trust import Rule, TrustPolicy
+from torvyn._artifact.unpack import prepare_project
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.update import add_from_layout
 
 KEY = SigningKey.generate()
 
@@ -109,7 +106,7 @@ def test_manifests_that_are_about_nothing_are_not_parsed_and_hide_no_signature(
     layout = Layout.create(tmp_path / "dist")
     artifact = large(layout)
     others = [large(layout, str(number)) for number in range(50)]
-    attach_bundle(layout, artifact, bundle.sign(artifact.digest, KEY))
+    attach_bundle(layout, artifact, signature.sign(artifact.digest, KEY))
     parsed.clear()
 
     assert len(read_bundles(Layout(layout.folder), artifact.digest)) == 1
@@ -124,12 +121,12 @@ def test_a_search_for_referrers_ends_before_it_takes_long(
     size_bytes = artifact.size
     for number in range(30):
         large(layout, f"{artifact.digest} {number}")
-    monkeypatch.setattr("torvyn.artifact.layout._PARSED_BYTES", 10 * size_bytes)
+    monkeypatch.setattr("torvyn._artifact.layout._PARSED_BYTES", 10 * size_bytes)
     parsed.clear()
 
     assert Layout(layout.folder).referrers(artifact.digest) == []
     assert 0 < parsed.total() <= 11
-    monkeypatch.setattr("torvyn.artifact.layout._READ_BYTES", 5 * size_bytes)
+    monkeypatch.setattr("torvyn._artifact.layout._READ_BYTES", 5 * size_bytes)
     parsed.clear()
     Layout(layout.folder).referrers(artifact.digest)
     assert parsed.total() <= 5

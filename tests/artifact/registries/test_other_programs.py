@@ -14,15 +14,14 @@ from registry_artifacts import add_artifact
 from registry_servers import require, running
 
 import oci_tools
+from torvyn._artifact import signature
+from torvyn._artifact.fetch import FetchOptions, attach_bundle, fetch
+from torvyn._artifact.keys import ALGORITHMS, SigningKey
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.publish import PublishOptions, publish
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.trust import Rule, TrustPolicy
 from torvyn._io.background_loop import run_apart
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.attach import attach_bundle
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.artifact.signature import bundle
-from torvyn.artifact.signature.keys import ALGORITHMS, SigningKey
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
 
 COSIGN = ("--insecure-ignore-tlog=true", "--allow-http-registry", "--key")
 
@@ -59,7 +58,7 @@ def named(repository: str) -> str:
 def push(layout: Layout, reference: str, *keys: SigningKey) -> str:
     artifact = add_artifact(layout)
     for key in keys:
-        attach_bundle(layout, artifact, bundle.sign(artifact.digest, key))
+        attach_bundle(layout, artifact, signature.sign(artifact.digest, key))
     run_apart(publish(layout, artifact, Reference.parse(reference), PublishOptions()))
     return artifact.digest
 
@@ -74,14 +73,14 @@ def test_regctl_reads_what_we_publish(repository: str, layout: Layout, tmp_path:
 
     assert body.encode() == layout.path(layout.resolve(digest).digest).read_bytes()
     [entry] = json.loads(listed)["manifests"]
-    assert entry["artifactType"] == bundle.MEDIA_TYPE
+    assert entry["artifactType"] == signature.MEDIA_TYPE
 
 
 def test_we_read_what_regctl_publishes(
     repository: str, layout: Layout, options: FetchOptions, tmp_path: Path
 ) -> None:
     artifact, key = add_artifact(layout), SigningKey.generate()
-    attach_bundle(layout, artifact, bundle.sign(artifact.digest, key))
+    attach_bundle(layout, artifact, signature.sign(artifact.digest, key))
     source, name = f"ocidir://{layout.folder}:1.0", f"{named(repository)}:1.0"
     host = Reference.parse(repository).host
     regctl(host, "image", "copy", "--referrers", source, name, folder=tmp_path)

@@ -10,11 +10,11 @@ from registry_artifacts import ALLOW
 from scale import sample
 from scripted_registry import ScriptedRegistry, cut, scripted
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import PROJECT, TITLE, Descriptor, ImageManifest
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.registry.http.connection import Limits
-from torvyn.artifact.unpack import unpack
+from torvyn._artifact.fetch import FetchOptions, fetch
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import PROJECT, TITLE, Descriptor, ImageManifest
+from torvyn._artifact.registry_http import Limits
+from torvyn._artifact.unpack import unpack
 from torvyn.errors import MissingError
 
 FILE = b"some bytes"

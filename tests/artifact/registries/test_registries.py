@@ -8,19 +8,18 @@ from pathlib import Path
 import pytest
 from registry_artifacts import add_artifact
 
+from torvyn._artifact import signature as bundle
+from torvyn._artifact.fetch import FetchOptions, attach_bundle, fetch, read_bundles
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.oci import Descriptor
+from torvyn._artifact.publish import Published, PublishOptions, publish
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.registry import Registry
+from torvyn._artifact.registry_http import Connection
+from torvyn._artifact.trust import Rule, TrustPolicy
+from torvyn._artifact.unpack import unpack
 from torvyn._io.background_loop import run_apart
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.model import Descriptor
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.attach import attach_bundle, read_bundles
-from torvyn.artifact.registry.client import Registry
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.registry.http.connection import Connection
-from torvyn.artifact.registry.publish import Published, PublishOptions, publish
-from torvyn.artifact.signature import bundle
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.artifact.signature.policy import Rule, TrustPolicy
-from torvyn.artifact.unpack import unpack
 from torvyn.errors import ArtifactError, MissingError
 
 

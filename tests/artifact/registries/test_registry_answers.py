@@ -11,10 +11,10 @@ from registry_artifacts import add_artifact
 from scripted_registry import ScriptedRegistry, scripted
 
 from dripping_server import dripping
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.registry.http.challenge import Challenge
-from torvyn.artifact.registry.http.connection import Limits
+from torvyn._artifact.fetch import FetchOptions, fetch
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.registry_http import Limits
+from torvyn._artifact.registry_login import Challenge
 from torvyn.errors import ArtifactError, MissingError
 
 

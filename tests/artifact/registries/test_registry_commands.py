@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.cli.app import run
+from torvyn._cli.app import run
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "token-streaming"
 Torvyn = Callable[..., tuple[int, str, str]]
@@ -22,7 +22,7 @@ def torvyn(
     """A project that is packed and signed, on a machine of its own."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setattr("torvyn.artifact.signature.policy.MACHINE_FILE", tmp_path / "none")
+    monkeypatch.setattr("torvyn._artifact.trust.MACHINE_FILE", tmp_path / "none")
     shutil.copytree(EXAMPLE, tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.lock import Lock, LockedArtifact
+from torvyn._artifact.oci import COMPONENT, TITLE, Descriptor, ImageManifest
+from torvyn._artifact.publish import PublishOptions, publish
+from torvyn._artifact.reference import Reference
+from torvyn._cli.app import run
 from torvyn._io.background_loop import run_apart
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.lock import Lock, LockedArtifact
-from torvyn.artifact.model import COMPONENT, TITLE, Descriptor, ImageManifest
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.cli.app import run
 
 WASM = Path(__file__).parents[2] / "sandbox" / "guests" / "filter.wasm"
 PROJECT = """

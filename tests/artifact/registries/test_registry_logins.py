@@ -15,13 +15,13 @@ from registry_artifacts import add_artifact
 from registry_servers import PASSWORD, USER, require, running
 from scripted_registry import ScriptedRegistry, scripted
 
+from torvyn._artifact.fetch import FetchOptions, fetch
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.publish import PublishOptions, publish
+from torvyn._artifact.reference import Reference
+from torvyn._artifact.registry_http import MAX_REDIRECTS
+from torvyn._artifact.registry_login import Login, find_login
 from torvyn._io.background_loop import run_apart
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.fetch import FetchOptions, fetch
-from torvyn.artifact.registry.http.connection import MAX_REDIRECTS
-from torvyn.artifact.registry.http.credentials import Login, find_login
-from torvyn.artifact.registry.publish import PublishOptions, publish
 from torvyn.errors import ArtifactError, MissingError
 
 HOST = "registry.example.com"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.artifact.signature.dsse import MAX_SIGNATURES, Envelope, signed_bytes
-from torvyn.artifact.signature.keys import SigningKey
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.signature import MAX_SIGNATURES, Envelope, signed_bytes
 from torvyn.errors import ArtifactError
 
 TYPE = "application/vnd.example+json"

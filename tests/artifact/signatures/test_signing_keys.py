@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.artifact.signature.keys import ALGORITHMS, PublicKey, SigningKey
+from torvyn._artifact.keys import ALGORITHMS, PublicKey, SigningKey
 from torvyn.errors import ArtifactError, MissingError
 
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import sample
 
-from torvyn.artifact.reference import LayoutReference, parse_reference
-from torvyn.artifact.registry.fetch import source_of
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.artifact.signature.policy import LIMIT_BYTES, Rule, TrustPolicy
+from torvyn._artifact.fetch import source_of
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.reference import LayoutReference, parse_reference
+from torvyn._artifact.trust import LIMIT_BYTES, Rule, TrustPolicy
 from torvyn.errors import ArtifactError, TorvynError
 
 HOST = "oci://registry.example.com"

@@ -9,12 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from torvyn.artifact.signature import bundle
-from torvyn.artifact.signature.dsse import Envelope
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.artifact.signature.policy import Rule
-from torvyn.artifact.signature.statement import PAYLOAD_TYPE, PREDICATE_TYPE, Statement
-from torvyn.artifact.signature.verification import MAX_BUNDLES, Verification, verify
+from torvyn._artifact import signature as bundle
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.signature import PAYLOAD_TYPE, PREDICATE_TYPE, Envelope, Statement
+from torvyn._artifact.trust import MAX_BUNDLES, Rule, Verification, verify
 from torvyn.errors import ArtifactError
 
 SOURCE = "oci://registry.example.com/plant/gateway"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from transcript import EXAMPLE, Cli
 
-from torvyn.cli.benchmark.measurement import percentiles
+from torvyn._cli.bench_measurement import percentiles
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

@@ -8,8 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from torvyn.cli.benchmark.comparison import compare
-from torvyn.cli.benchmark.rank_interval import _rank_sums, shift_interval
+from torvyn._cli.bench_comparison import _rank_sums, compare, shift_interval
 
 CHANGED_BY = math.log(0.7)
 """Throughput 30 % lower."""

@@ -13,7 +13,7 @@ import pytest
 from pseudo_terminal import CTRL_C, CTRL_D, Terminal
 from transcript import communicate
 
-from torvyn.cli.inference.conversation import Conversation
+from torvyn._cli.conversation import Conversation
 from torvyn.errors import UsageError
 
 Start = Callable[..., "subprocess.Popen[str]"]

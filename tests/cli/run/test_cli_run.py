@@ -296,7 +296,7 @@ UNUSED = (
 
 def test_a_run_loads_only_what_its_flow_uses() -> None:
     program = (
-        "import sys; from torvyn.cli import app; app.run(['run', 'flow.main']);"
+        "import sys; from torvyn._cli import app; app.run(['run', 'flow.main']);"
         "print(*(name for name in sys.modules if name.startswith(('torvyn.', 'asyncio'))))"
     )
     done = subprocess.run(

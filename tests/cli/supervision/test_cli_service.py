@@ -71,7 +71,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
     monkeypatch.setenv("PATH", f"{machine.programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("torvyn.cli.supervision.systemctl.is_systemd_running", lambda: True)
+    monkeypatch.setattr("torvyn._cli.systemd.is_systemd_running", lambda: True)
     return machine
 
 
@@ -109,7 +109,7 @@ def test_install_can_leave_the_start_to_the_next_boot(service: Cli, machine: Mac
 def test_print_needs_no_systemd(
     service: Cli, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torvyn.cli.supervision.systemctl.is_systemd_running", lambda: False)
+    monkeypatch.setattr("torvyn._cli.systemd.is_systemd_running", lambda: False)
 
     printed, installed = service("install", "--print"), service("install")
 

@@ -25,7 +25,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Limit:
     def apply(memory_bytes: int | None) -> None:
         limits = Limits(2, memory_bytes, 20 * MiB)
         found = Resources(2, 4096 * MiB, limits)
-        monkeypatch.setattr("torvyn.cli.memory_warnings.read_resources", lambda: found)
+        monkeypatch.setattr("torvyn._cli.target.read_resources", lambda: found)
         monkeypatch.setattr("torvyn._io.resources.read_resources", lambda: found)
 
     return apply

@@ -14,7 +14,7 @@ import pytest
 from service_manager import ServiceManager, service_manager
 from transcript import Cli
 
-from torvyn.cli.supervision.running_flows import running_flows
+from torvyn._cli.flow_socket import running_flows
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Flows = Callable[..., Path]

@@ -21,9 +21,8 @@ from pseudo_terminal import CTRL_C, Terminal
 from transcript import Cli
 
 from failing_once import UNEXPECTED, fail_once
-from torvyn.cli.supervision.running_flows import ask, running_flows
-from torvyn.cli.supervision.top_table import render_flow
-from torvyn.cli.supervision.unix_server import UnixServer, make_private, own_folder
+from torvyn._cli.commands.top import render_flow
+from torvyn._cli.flow_socket import UnixServer, ask, make_private, own_folder, running_flows
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

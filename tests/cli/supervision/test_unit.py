@@ -10,8 +10,7 @@ from pathlib import Path
 import missing
 import pytest
 
-from torvyn.cli.supervision.systemctl import version
-from torvyn.cli.supervision.unit import Unit
+from torvyn._cli.systemd import Unit, version
 
 needs_analyze = missing.needs_program("systemd-analyze")
 COMMAND = (sys.executable, "-m", "torvyn", "run", "flow.main", "--manifest", "/srv/a b/Torvyn.toml")

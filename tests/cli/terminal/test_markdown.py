@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from torvyn.cli.terminal.glyphs import ASCII
-from torvyn.cli.terminal.inline_markdown import LIMIT
-from torvyn.cli.terminal.markdown import Markdown
+from torvyn._cli.terminal.glyphs import ASCII
+from torvyn._cli.terminal.inline_markdown import LIMIT
+from torvyn._cli.terminal.markdown import Markdown
 
 # Styles, and the return over the progress mark of an incomplete table.
 OURS = re.compile(r"\x1b\[[0-9;]*m|…(?:\x1b\[0m)?\r")

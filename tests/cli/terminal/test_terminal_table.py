@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.cli.terminal.markdown import Markdown
-from torvyn.cli.terminal.table import MAX_BUFFERED_ROWS
-from torvyn.cli.terminal.width import display_width
+from torvyn._cli.terminal.markdown import Markdown
+from torvyn._cli.terminal.table import MAX_BUFFERED_ROWS
+from torvyn._cli.terminal.width import display_width
 
 CELLS = st.text(st.sampled_from("ab 日é"), max_size=20)
 ROWS = st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=8)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.cli.terminal.markdown import Markdown
-from torvyn.cli.terminal.width import clusters, display_width
-from torvyn.cli.terminal.word_wrap import SAFE_COLUMNS, Pen, Wrap
+from torvyn._cli.terminal.markdown import Markdown
+from torvyn._cli.terminal.width import clusters, display_width
+from torvyn._cli.terminal.word_wrap import SAFE_COLUMNS, Pen, Wrap
 
 FAMILY = "👩‍👩‍👧"
 CHARACTERS = st.sampled_from([*"ab -", "日", "。", "「", "é", "e\u0301", FAMILY, "🇩🇪", "❤️", "🏽"])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.cluster.kubernetes.broker import server_config
-from torvyn.cluster.kubernetes.environment import Names
-from torvyn.cluster.local.broker import find_server
+from torvyn._cluster.broker import find_server
+from torvyn._cluster.kubernetes.broker import server_config
+from torvyn._cluster.kubernetes.environment import Names
 
 
 def check(folder: Path, servers: int, token: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.cluster.kubernetes.yaml_text import render_documents
+from torvyn._cluster.kubernetes.yaml_text import render_documents
 
 TRICKY = ["", "no", "1e3", "12:30", "2026-11-16", "a: b", "- a", "# a", "a #b", "\n", "a\nb\n", "~"]
 texts = st.one_of(st.text(), st.sampled_from(TRICKY), st.from_regex(r"[\w./:$()\n -]*\n?"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from torvyn._cluster.local_cluster import bring_down
 from torvyn._io.local_cluster import state_folder
-from torvyn.cluster.local.lifecycle import bring_down
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_two_commands_at_once_start_one_broker(folder: Path) -> None:
 
 
 def test_a_missing_package_is_named_before_anything_starts(folder: Path, tmp_path: Path) -> None:
-    hide = "import sys; sys.executable = sys.argv.pop(1); from torvyn.cli import main; main()"
+    hide = "import sys; sys.executable = sys.argv.pop(1); from torvyn._cli import main; main()"
     command = [sys.executable, "-c", hide, str(tmp_path / "python"), "cluster", "up", "--no-ray"]
 
     done = subprocess.run(

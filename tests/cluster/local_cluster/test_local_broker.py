@@ -14,11 +14,9 @@ from typing import Any
 import pytest
 from cluster_parts import listening
 
-from torvyn._io.local_cluster import Broker, read_state
-from torvyn.cluster.local import address
-from torvyn.cluster.local.lifecycle import bring_down, bring_up
-from torvyn.cluster.local.options import UpOptions
-from torvyn.cluster.local.status import read_status
+from torvyn._cluster.broker import UpOptions
+from torvyn._cluster.local_cluster import bring_down, bring_up, read_status
+from torvyn._io.local_cluster import Broker, address, read_state
 from torvyn.errors import ClusterError
 
 ALONE = UpOptions(has_ray=False)
@@ -153,7 +151,7 @@ def test_a_broker_that_was_killed_is_started_again_as_it_was(folder: Path) -> No
 def test_a_broker_that_hangs_is_called_silent(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torvyn.cluster.local.broker_report.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("torvyn._cluster.broker_report.TIMEOUT_S", 0.2)
     bring_up(folder, ALONE)
     pid = broker_of(folder).process.pid
     os.kill(pid, signal.SIGSTOP)

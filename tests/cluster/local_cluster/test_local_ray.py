@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from cluster_parts import listening, needs_ray
 
+from torvyn._cluster.broker import LEAST_OBJECT_STORE_BYTES, UpOptions
+from torvyn._cluster.local_cluster import bring_down, bring_up, read_status
+from torvyn._cluster.ray_report import read_ray
 from torvyn._io.local_cluster import RayHead
-from torvyn.cluster.local.lifecycle import bring_down, bring_up
-from torvyn.cluster.local.options import LEAST_OBJECT_STORE_BYTES, UpOptions
-from torvyn.cluster.local.ray_report import read_ray
-from torvyn.cluster.local.status import read_status
 
 pytestmark = [needs_ray, pytest.mark.timeout(180)]
 OPTIONS = UpOptions(cpus=2, object_store_bytes=LEAST_OBJECT_STORE_BYTES)

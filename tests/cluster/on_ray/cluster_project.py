@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from torvyn._cluster.flow_run import ClusterRun, ClusterRunEnd
+from torvyn._cluster.session import ClusterRequest, open_run
 from torvyn._link.overrides import Overrides
 from torvyn._link.project_linker import ProjectLinker
-from torvyn.cluster.ray.flow_run import ClusterRun, ClusterRunEnd
-from torvyn.cluster.ray.session import ClusterRequest, open_run
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 

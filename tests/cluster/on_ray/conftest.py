@@ -10,7 +10,7 @@ import missing
 import pytest
 from cluster_project import ClusterProject
 
-from torvyn.cluster.ray.run_broker import RunBroker
+from torvyn._cluster.broker import RunBroker
 
 needs_ray = missing.needs_package("ray")
 

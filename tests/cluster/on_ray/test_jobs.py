@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn._cluster.job import ErrorReport
+from torvyn._cluster.merged_statistics import merge_statistics
+from torvyn._cluster.placement import place
+from torvyn._cluster.project_copy import copy_project, open_project
+from torvyn._cluster.ray_cluster import parse_target
 from torvyn._contract.enums import FlowState
 from torvyn._link.overrides import Overrides
 from torvyn._manifest.parse import parse, read
-from torvyn.cluster import place
-from torvyn.cluster.ray.connection import parse_target
-from torvyn.cluster.ray.job import ErrorReport
-from torvyn.cluster.ray.merged_statistics import merge_statistics
-from torvyn.cluster.ray.project_copy import copy_project, open_project
 from torvyn.errors import ArtifactError, FlowError, LinkError, UsageError
 
 PROJECT = """\
@@ -182,7 +182,7 @@ def test_a_copy_that_leads_elsewhere_is_refused(
 
 
 def test_a_large_project_is_not_sent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torvyn.cluster.ray.project_copy.LARGEST_BYTES", 1)
+    monkeypatch.setattr("torvyn._cluster.project_copy.LARGEST_BYTES", 1)
 
     with pytest.raises(LinkError) as caught:
         copy_project(parse(PROJECT), Overrides(), has_archive=True)

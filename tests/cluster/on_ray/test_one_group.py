@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cluster_project import ClusterProject
 
-from torvyn.cluster.ray import group_replica
+from torvyn._cluster import flow_run
 from torvyn.errors import TorvynError
 
 pytestmark = pytest.mark.timeout(120)
@@ -59,7 +59,7 @@ def test_a_group_without_a_process_is_reported_once(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(group_replica, "WAITING_S", 0.5)
+    monkeypatch.setattr(flow_run, "WAITING_S", 0.5)
     project.component("numbers", NUMBERS)
     nowhere = 'component = "numbers"\nplace = { resources = { telescope = 1 } }'
     project.write(numbers=nowhere, out='component = "null"')

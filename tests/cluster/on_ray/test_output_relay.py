@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from torvyn.cluster.ray.output_relay import STDERR, STDOUT, OutputAddress, OutputRelay
+from torvyn._cluster.output import STDERR, STDOUT, OutputAddress, OutputRelay
 
 
 class Printed:
@@ -103,8 +103,8 @@ def test_a_process_introduces_itself_once(relay: OutputRelay, printed: Printed) 
 
 PROCESS = """
 import os, sys
-from torvyn.cluster.ray.forwarded_output import forward_output
-from torvyn.cluster.ray.output_relay import OutputAddress
+from torvyn._cluster.output import forward_output
+from torvyn._cluster.output import OutputAddress
 
 with forward_output(OutputAddress("127.0.0.1", int(sys.argv[1]), sys.argv[2], True)):
     print("printed", sys.stdout.isatty())

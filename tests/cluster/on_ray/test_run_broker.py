@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from torvyn.cluster.ray.run_broker import RunBroker, run_broker
+from torvyn._cluster.broker import RunBroker, run_broker
 from torvyn.errors import ClusterError
 
 pytestmark = pytest.mark.timeout(120)
@@ -61,7 +61,7 @@ def test_a_broker_ends_with_its_run(tmp_path: Path) -> None:
 PROCESS = """
 import sys, time
 from pathlib import Path
-from torvyn.cluster.ray.run_broker import RunBroker
+from torvyn._cluster.broker import RunBroker
 
 print(RunBroker(Path(sys.argv[1])).pid, flush=True)
 time.sleep(100)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import torvyn
+from torvyn._cluster.session import RunRecord, begin_run, end_run
 from torvyn._link.plan import Plan
-from torvyn.cluster.ray.run_record import RunRecord, begin_run, end_run
 from torvyn.jetstream import Entries
 from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
 from torvyn.reactor.carriers.nats.names import FlowNames

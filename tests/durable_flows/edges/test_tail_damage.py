@@ -12,8 +12,8 @@ import pytest
 from durable_parts import AckSource, GatedSink, check_account, disk_flow, wait_until
 from scale import sample
 
-from torvyn.cli.summary import summary_line
-from torvyn.cli.supervision.top_table import render_flow
+from torvyn._cli.commands.top import render_flow
+from torvyn._cli.statistics import summary_line
 
 COUNT, DELIVERED = 3000, 700
 

@@ -15,12 +15,11 @@ from channel_server import channel_server
 from channels import NOW, document, key
 from followed_channel import FollowedChannel
 
-from torvyn.artifact.signature.dsse import Envelope
-from torvyn.edge.channel import Publication
-from torvyn.edge.channel.signing import publish, rotate
-from torvyn.edge.channel.trust import MAX_RISE
-from torvyn.edge.generations import Deployment
-from torvyn.edge.update.source import FetchLimits
+from torvyn._artifact.signature import Envelope
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.publication import Publication, publish, rotate
+from torvyn._deploy.source import FetchLimits
+from torvyn._deploy.trust import MAX_RISE
 from torvyn.errors import TorvynError
 
 EVIL = "6.6.6"

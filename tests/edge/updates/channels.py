@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from torvyn.artifact.model import Digest
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, Publication
-from torvyn.edge.channel.publication import KeySet
-from torvyn.edge.channel.signing import publish
+from torvyn._artifact.keys import SigningKey
+from torvyn._artifact.oci import Digest
+from torvyn._deploy.channel import ArtifactEntry, ChannelDocument
+from torvyn._deploy.publication import KeySet, Publication, publish
+from torvyn._deploy.trust import ChannelTrust
 
 NOW = 2_000_000_000.0
 """In May 2033."""

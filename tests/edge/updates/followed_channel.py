@@ -9,13 +9,13 @@ from typing import Any
 from channels import NOW, document, key
 from versioned_gateway import pack
 
-from torvyn.edge.channel import ArtifactEntry
-from torvyn.edge.channel.signing import publish
-from torvyn.edge.generations import Deployment, GenerationRecord
-from torvyn.edge.generations.settings import DeploymentSettings, Following
-from torvyn.edge.update import Updater
-from torvyn.edge.update.download import total_bytes
-from torvyn.edge.update.source import FetchLimits, open_source
+from torvyn._deploy.channel import ArtifactEntry
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.generation_state import GenerationRecord
+from torvyn._deploy.publication import publish
+from torvyn._deploy.settings import DeploymentSettings, Following
+from torvyn._deploy.source import FetchLimits, open_source
+from torvyn._deploy.update import Updater, total_bytes
 
 
 class FollowedChannel:

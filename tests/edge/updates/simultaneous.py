@@ -12,7 +12,8 @@ from pathlib import Path
 
 from followed_channel import FollowedChannel
 
-from torvyn.edge.generations import Deployment, Disk
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.disk import Disk
 from torvyn.errors import TorvynError
 
 UPDATERS = 4

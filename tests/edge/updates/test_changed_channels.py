@@ -12,12 +12,12 @@ from channels import NOW, document, key
 from followed_channel import FollowedChannel
 from scale import sample
 
-from torvyn.edge.channel import ArtifactEntry
-from torvyn.edge.channel.signing import publish
-from torvyn.edge.generations import Deployment
-from torvyn.edge.generations.settings import DeploymentSettings, Following
-from torvyn.edge.generations.state import MAX_CHANNELS
-from torvyn.edge.update import Updater
+from torvyn._deploy.channel import ArtifactEntry
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.generation_state import MAX_CHANNELS
+from torvyn._deploy.publication import publish
+from torvyn._deploy.settings import DeploymentSettings, Following
+from torvyn._deploy.update import Updater
 from torvyn.errors import TorvynError
 
 CHANNELS = ("stable", "testing", "nightly")
@@ -109,7 +109,7 @@ class World:
 
     def become_good(self) -> None:
         """As a run does after the health period."""
-        from torvyn.edge.running.run_records import RunRecords
+        from torvyn._deploy.deployment_run import RunRecords
 
         current = self.deployment.state().current
         if current is not None:

@@ -11,11 +11,10 @@ from channels import ARTIFACT, NOW, document, key, publication, published, trust
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.edge.channel import ChannelDocument, ChannelTrust, Publication, Rollout, accept
-from torvyn.edge.channel import trust as trust_rules
-from torvyn.edge.channel.requirement import Requirement
-from torvyn.edge.channel.signing import countersign, publish, rotate
-from torvyn.edge.channel.trust import MAX_RISE
+from torvyn._deploy import trust as trust_rules
+from torvyn._deploy.channel import ChannelDocument, Requirement, Rollout
+from torvyn._deploy.publication import Publication, countersign, publish, rotate
+from torvyn._deploy.trust import MAX_RISE, ChannelTrust, accept
 from torvyn.errors import TorvynError
 
 

@@ -8,8 +8,8 @@ import pytest
 from channel_server import channel_server
 from channels import NOW, publication, published, trust
 
-from torvyn.edge.channel import accept
-from torvyn.edge.update.source import FetchLimits, open_source
+from torvyn._deploy.source import FetchLimits, open_source
+from torvyn._deploy.trust import accept
 from torvyn.errors import TorvynError
 
 

@@ -15,12 +15,11 @@ from running_deployment import running
 from versioned_gateway import lost, pack, state_of
 
 from failing_once import UNEXPECTED, fail_once
-from torvyn.artifact.signature.keys import PublicKey, SigningKey
-from torvyn.cli import app
-from torvyn.cli.deployment.follow_commands import follow as follow_command
-from torvyn.edge.reporting.collector import stored_reports
-from torvyn.edge.update.follow_loop import FollowLoop
-from torvyn.edge.update.updater import Updater, UpdateResult, UpdateState
+from torvyn._artifact.keys import PublicKey, SigningKey
+from torvyn._cli import app
+from torvyn._cli.commands.deploy import follow as follow_command
+from torvyn._deploy.collector import stored_reports
+from torvyn._deploy.update import FollowLoop, Updater, UpdateResult, UpdateState
 
 Deploy = Callable[..., Any]
 

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from versioned_gateway import pack
 
-from torvyn.artifact.signature.keys import SigningKey
-from torvyn.cli import app
-from torvyn.edge.channel import ArtifactEntry, ChannelDocument, ChannelTrust, accept
-from torvyn.edge.channel.next_version import check_next, older_project
-from torvyn.edge.channel.publication import KeySet
-from torvyn.edge.channel.signing import publish
+from torvyn._artifact.keys import SigningKey
+from torvyn._cli import app
+from torvyn._deploy.channel import ArtifactEntry, ChannelDocument
+from torvyn._deploy.publication import KeySet, check_next, older_project, publish
+from torvyn._deploy.trust import ChannelTrust, accept
 from torvyn.errors import TorvynError
 
 Channel = Callable[..., tuple[int, dict[str, Any]]]

@@ -12,13 +12,12 @@ from followed_channel import FollowedChannel
 from registry_servers import require
 from registry_servers import running as running_registry
 
-from torvyn.artifact.layout import Layout
-from torvyn.artifact.reference import Reference
-from torvyn.artifact.registry.publish import PublishOptions, publish
-from torvyn.edge.artifact_source import add_artifact
-from torvyn.edge.generations import Deployment
-from torvyn.edge.update.registry_source import push_channel
-from torvyn.edge.update.source import open_source
+from torvyn._artifact.layout import Layout
+from torvyn._artifact.publish import PublishOptions, publish
+from torvyn._artifact.reference import Reference
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.source import open_source, push_channel
+from torvyn._deploy.update import add_artifact
 from torvyn.errors import TorvynError
 
 

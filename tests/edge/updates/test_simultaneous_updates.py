@@ -14,8 +14,8 @@ from followed_channel import FollowedChannel
 from scale import sample
 from simultaneous import UPDATERS, followed, has_one_update, last_steps, updates
 
-from torvyn.edge.channel import ChannelTrust
-from torvyn.edge.generations import Deployment
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.trust import ChannelTrust
 from torvyn.errors import TorvynError
 
 

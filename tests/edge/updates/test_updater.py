@@ -18,10 +18,9 @@ from followed_channel import FollowedChannel
 from scale import sample
 
 from dripping_server import dripping
-from torvyn.edge.channel import Rollout
-from torvyn.edge.channel.requirement import Requirement
-from torvyn.edge.generations import Deployment
-from torvyn.edge.update.source import FetchLimits, open_source
+from torvyn._deploy.channel import Requirement, Rollout
+from torvyn._deploy.deployment import Deployment
+from torvyn._deploy.source import FetchLimits, open_source
 from torvyn.errors import TorvynError
 
 HASTY = FetchLimits(silence_s=0.2, min_bytes_per_s=1e9, total_s=1.0)
@@ -333,7 +332,7 @@ LOOK = """
 import sys
 from pathlib import Path
 from torvyn.edge.generations import Deployment
-from torvyn.edge.generations.settings import DeploymentSettings, Following
+from torvyn._deploy.settings import DeploymentSettings, Following
 from torvyn.edge.update import Updater
 from torvyn.errors import TorvynError
 

@@ -14,7 +14,7 @@ import pytest
 from faulty import GUESTS, Apart
 
 from torvyn._native import CompiledComponent
-from torvyn.sandbox import compile_cache
+from torvyn._sandbox import compiler
 
 FILTER, SINK = GUESTS["filter"], GUESTS["sink"]
 
@@ -26,15 +26,15 @@ def entries(cache: Path) -> list[Path]:
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was compiled before, and nobody was warned."""
-    compile_cache._compiled.cache_clear()
-    monkeypatch.setattr(compile_cache, "_warned", set())
+    compiler._compiled.cache_clear()
+    monkeypatch.setattr(compiler, "_warned", set())
 
 
 def compiled(cache: Path, file: Path = FILTER) -> Path:
     """The entry of a component that was just compiled."""
     before = set(entries(cache)) if cache.exists() else set()
-    compile_cache._compiled.cache_clear()
-    compile_cache.compile_component(file, "guest", cache)
+    compiler._compiled.cache_clear()
+    compiler.compile_component(file, "guest", cache)
     (entry,) = set(entries(cache)) - before
     return entry
 
@@ -92,8 +92,8 @@ def test_a_poisoned_entry_is_compiled_anew(
     poison(compiled(cache), cache)
 
     assert not is_loaded(cache)
-    compile_cache._compiled.cache_clear()
-    compile_cache.compile_component(FILTER, "guest", cache)
+    compiler._compiled.cache_clear()
+    compiler.compile_component(FILTER, "guest", cache)
     assert is_loaded(cache)
 
 
@@ -143,11 +143,11 @@ def test_an_unusable_cache_is_a_warning_and_the_component_loads(
 ) -> None:
     cache = tmp_path / "mine"
     make(cache)
-    compile_cache._compiled.cache_clear()
+    compiler._compiled.cache_clear()
 
     with caplog.at_level(logging.WARNING, "torvyn.sandbox"):
         for file in (FILTER, SINK):
-            assert compile_cache.compile_component(file, "guest", cache).cache == "miss"
+            assert compiler.compile_component(file, "guest", cache).cache == "miss"
 
     (warning,) = caplog.messages
     assert UNUSABLE[make] in warning
@@ -156,7 +156,7 @@ def test_an_unusable_cache_is_a_warning_and_the_component_loads(
 
 FULL = """
 import logging, resource
-from torvyn.sandbox.compile_cache import compile_component
+from torvyn._sandbox.compiler import compile_component
 said = []
 logging.getLogger("torvyn.sandbox").addHandler(
     type("H", (logging.Handler,), {"emit": lambda self, record: said.append(record.getMessage())})()

@@ -12,8 +12,8 @@ import pytest
 from faulty import Apart
 from hostile_wasm import giant_function, nested_components
 
+from torvyn._sandbox.compiler import compile_component
 from torvyn.errors import LinkError
-from torvyn.sandbox.compile_cache import compile_component
 
 MEMORY_BOMB = giant_function(variables=50_000, loops=1_000, uses=200_000)
 TIME_BOMB = giant_function(variables=200, loops=3_000, uses=200)
@@ -29,7 +29,7 @@ def refused(folder: Path, wasm: bytes) -> str:
 
 REFUSED = """
 import resource
-from torvyn.sandbox.compile_cache import compile_component
+from torvyn._sandbox.compiler import compile_component
 try:
     compile_component(Path(sys.argv[1]), "bomb")
 except torvyn.errors.LinkError as error:

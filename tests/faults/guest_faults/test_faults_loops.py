@@ -10,7 +10,7 @@ import pytest
 from faulty import GUESTS, Apart, Part
 
 import torvyn
-from torvyn.sandbox.component import GuestComponent, GuestLimits
+from torvyn._sandbox.component import GuestComponent, GuestLimits
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.05

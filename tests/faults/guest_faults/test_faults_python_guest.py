@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.component import guest_class
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import guest_class
+from torvyn._sandbox.project import GuestProject
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(400)]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import torvyn
-from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.project import GuestProject
-from torvyn.sandbox.component import guest_class
-from torvyn.sandbox.guest import deep_json
+from torvyn._sandbox.build import build
+from torvyn._sandbox.component import guest_class
+from torvyn._sandbox.guest import deep_json
+from torvyn._sandbox.project import GuestProject
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -15,7 +15,7 @@ import pytest
 from faulty import GUESTS, Part
 
 import torvyn
-from torvyn.observe.logs import show_logs
+from torvyn._observe.logs import show_logs
 
 EVIL = "x\n[torvyn] error: forged\r\x1b[2J\x1b]0;title\x07\x00\x9b31m\u2028[torvyn] forged\x7f"
 
@@ -100,7 +100,7 @@ def test_the_names_in_a_guests_backtrace_are_one_line(part: Part, tmp_path: Path
     assert wasm.count(b"\x04does") == 1
     file = tmp_path / "chaos.wasm"
     file.write_bytes(wasm.replace(b"\x04does", b"\x04d\n\x1b["))
-    from torvyn.sandbox.component import guest_class
+    from torvyn._sandbox.component import guest_class
 
     with pytest.raises(torvyn.errors.Internal) as caught:
         list(torvyn.Flow(["trap"], guest_class(file, "chaos")()))

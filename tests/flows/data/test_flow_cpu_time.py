@@ -10,7 +10,7 @@ import time
 import pytest
 
 import torvyn
-from torvyn.cli.summary import statistics_tables
+from torvyn._cli.statistics import statistics_tables
 from torvyn.reactor.cpu_time import ThreadCpuTime, TimedCoroutine
 
 SPIN_NS = 2_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torvyn
-from torvyn.testing.sandbox_variant import as_guest
+from torvyn.testing._sandbox_variant import as_guest
 
 
 class Descends(torvyn.Processor):

@@ -10,7 +10,7 @@ import pytest
 import torvyn
 from torvyn.components.builtin.filter_redact import Redact
 from torvyn.components.builtin.sink_null import Null
-from torvyn.testing.sandbox_variant import as_guest
+from torvyn.testing._sandbox_variant import as_guest
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -9,7 +9,7 @@ import pytest
 
 import torvyn
 from torvyn._contract.roles import Component
-from torvyn.testing.sandbox_variant import as_guest
+from torvyn.testing._sandbox_variant import as_guest
 
 pytestmark = pytest.mark.timeout(400)
 

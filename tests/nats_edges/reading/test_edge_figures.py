@@ -12,7 +12,7 @@ from nats_parts import Collected, chain, check_account, part, texts, wait_until
 
 import torvyn
 from nats_server import NatsServer
-from torvyn.cli.supervision.top_table import render_flow
+from torvyn._cli.commands.top import render_flow
 from torvyn.components.connection import ConnectionState
 from torvyn.reactor.health import HealthCheck, HealthState
 from torvyn.reactor.statistics import BrokerStatistics

@@ -186,7 +186,7 @@ def test_a_signal_ends_the_server_and_its_calls_in_good_order(tmp_path: Path) ->
 
 @pytest.mark.parametrize("package", ["grpc_reflection", "grpc_health", "google.protobuf"])
 def test_a_package_that_is_missing_is_named(tmp_path: Path, package: str) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from torvyn.cli import main; main()"
+    code = f"import sys; sys.modules[{package!r}] = None; from torvyn._cli import main; main()"
     arguments = ("serve", "--engine", "scripted", "--port", "0", "--grpc-port", "0")
     command = [sys.executable, "-c", code, *arguments, "--format", "json"]
     done = subprocess.run(

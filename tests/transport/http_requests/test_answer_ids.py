@@ -13,9 +13,9 @@ from keyed_server import Keyed
 from websocket_client import START, Socket
 
 from collector import running_collector
+from torvyn._observe.otlp_exporter import OtlpExporter
+from torvyn._observe.spans import Tracer
 from torvyn.engine import Scripted, Service
-from torvyn.observe.otlp import OtlpExporter
-from torvyn.observe.spans import Tracer
 from torvyn.serve import ServerSettings, app
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}

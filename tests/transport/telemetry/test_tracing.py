@@ -17,11 +17,11 @@ from live_server import Served, served
 from serve_process import MANIFEST, serving
 
 from collector import Collector, running_collector
+from torvyn._observe.otlp_exporter import OtlpExporter
+from torvyn._observe.spans import Span, Tracer
 from torvyn.engine import Request, Scripted, Service
 from torvyn.engine import open as open_engine
 from torvyn.engine.generation import Generation
-from torvyn.observe.otlp import OtlpExporter
-from torvyn.observe.spans import Span, Tracer
 from torvyn.protocol.traceparent import begin
 from torvyn.serve import ServerSettings, app
 

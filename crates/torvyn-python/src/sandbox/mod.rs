@@ -53,7 +53,7 @@ impl CompiledComponent {
     #[new]
     #[pyo3(signature = (code, counts_fuel=false, role=None))]
     fn new(py: Python<'_>, code: &[u8], counts_fuel: bool, role: Option<&str>) -> PyResult<Self> {
-        // SAFETY: `torvyn.sandbox.compile_cache` passes what its own child process compiled, or what came with an
+        // SAFETY: `torvyn._sandbox.compiler` passes what its own child process compiled, or what came with an
         // artifact that a trusted key has signed.
         let made = py.detach(|| unsafe {
             torvyn_sandbox::CompiledComponent::from_code(&SANDBOX, code, counts_fuel, role)

@@ -202,7 +202,7 @@ fn no_policy(option: &str, allowed: &str, policy: &str) -> PyErr {
 
 /// The exception that Python creates from an error's fields.
 fn complain(py: Python<'_>, error: StreamError, wide: Option<&Py<PyAny>>) -> PyResult<PyErr> {
-    let module = py.import(intern!(py, "torvyn.text.failures"))?;
+    let module = py.import(intern!(py, "torvyn.text._errors"))?;
     let exception = match error {
         StreamError::UnknownId { id, size } => match wide.filter(|_| id == i64::MAX || id == i64::MIN) {
             Some(wide) => module.call_method1("token_unknown", (wide, size)),

@@ -12,10 +12,10 @@ from typing import ClassVar, TextIO
 from torvyn._contract.element import Element
 from torvyn._contract.roles import Sink
 from torvyn._io.line_output import write_text
+from torvyn._io.safe_text import escape_controls
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.errors import Fatal, Unavailable
-from torvyn.text.control_characters import escape_controls
 
 SPEC = Spec(
     name="console",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from torvyn._io.packages import import_package
+from torvyn._io.safe_text import without_credentials
 from torvyn.components.config import wrong_config
 from torvyn.components.connection import Connection
 from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
@@ -15,7 +16,6 @@ from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
 from torvyn.components.tls import TLS_OPTIONS, check_tls_options, client_tls
 from torvyn.errors import os_reason
-from torvyn.text.redaction import without_credentials
 
 OPTIONS: Final = (
     Option(

@@ -20,6 +20,7 @@ from torvyn._contract.inspection import (
     set_attribute,
 )
 from torvyn._contract.roles import Component, RequestProcessor, RequestSource, has_timer
+from torvyn._io.safe_text import redact
 from torvyn._link.component_library import instantiate
 from torvyn._link.component_traits import is_guest
 from torvyn._link.key_reader import key_reader
@@ -28,13 +29,12 @@ from torvyn._manifest.setting_records import GUEST_INIT_TIMEOUT_S
 from torvyn.errors import LinkError
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner, make_runner
-from torvyn.text.redaction import redact
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock
+    from torvyn._sandbox.audit import Audit
+    from torvyn._sandbox.component import GuestComponent
     from torvyn.reactor.runners.stepped_runner import StepScheduler
-    from torvyn.sandbox.audit import Audit
-    from torvyn.sandbox.component import GuestComponent
 
 
 @dataclass(slots=True)
@@ -48,8 +48,8 @@ class RunSetup:
     """Of the guests; None before the first one."""
 
     def set_limits(self, plan: Plan, node: NodePlan, guest: GuestComponent) -> None:
-        from torvyn.sandbox.audit import Audit
-        from torvyn.sandbox.component import GuestLimits
+        from torvyn._sandbox.audit import Audit
+        from torvyn._sandbox.component import GuestLimits
 
         if self.audit is None:
             self.audit = Audit(plan.audit, plan.audit_file, plan.name, self.flow_id)

@@ -27,9 +27,9 @@ from torvyn.reactor.runners.inline_runner import GuestRunner, InlineRunner
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
+    from torvyn._sandbox.component import GuestComponent
     from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
     from torvyn.reactor.runners.stepped_runner import StepScheduler
-    from torvyn.sandbox.component import GuestComponent
 
 __all__ = ["Runner", "make_runner"]
 

@@ -17,7 +17,7 @@ from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, wrap_error
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
-    from torvyn.sandbox.component import GuestComponent
+    from torvyn._sandbox.component import GuestComponent
 
 
 class InlineRunner:

@@ -23,8 +23,8 @@ from torvyn.reactor.stages.stream_executor import StreamExecutor
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
+    from torvyn._sandbox.component import GuestComponent
     from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
-    from torvyn.sandbox.component import GuestComponent
 
 
 class OffloadedHandle:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn._io.audit_log import AuditLog
 from torvyn.errors import MissingError
-from torvyn.sandbox.audit_log import AuditLog
 from torvyn.transport.access.key_limits import RateLimiter
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from torvyn.transport.telemetry.call_span import record_span
 from torvyn.transport.telemetry.request_log import log_stream
 
 if TYPE_CHECKING:
+    from torvyn._observe.spans import Tracer
     from torvyn.engine.service.service import Service
-    from torvyn.observe.spans import Tracer
     from torvyn.transport.access.audit import Audit
     from torvyn.transport.call import Call
     from torvyn.transport.telemetry.instances import Instances

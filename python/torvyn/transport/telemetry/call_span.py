@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torvyn.observe.spans import Tracer
+from torvyn._observe.spans import Tracer
 from torvyn.transport.call import Call
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from torvyn.observe.metrics import Kind, Metric, Point
+from torvyn._observe.metrics import Kind, Metric, Point
 from torvyn.transport.telemetry.metrics import HISTOGRAMS, SERVER_METRICS, Metrics
 
 _HISTOGRAM_NAMES: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
-from torvyn.observe import metrics as exported
+from torvyn._observe import metrics as exported
 
 
 class Histogram:

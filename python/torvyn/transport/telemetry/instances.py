@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.observe.logs import rfc3339
+from torvyn._observe.logs import rfc3339
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer import FlowAccount

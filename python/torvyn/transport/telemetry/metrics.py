@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from torvyn.observe.metrics import Metric
+from torvyn._observe.metrics import Metric
 from torvyn.protocol.frames import Usage
 from torvyn.transport.call import Call
 from torvyn.transport.telemetry.histogram import Histogram, render_labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.observe.metrics import Kind, Metric, Point
+from torvyn._observe.metrics import Kind, Metric, Point
 from torvyn.transport.telemetry.histogram import render_labels
 
 if TYPE_CHECKING:

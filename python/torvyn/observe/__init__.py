@@ -1,8 +1,0 @@
-"""Observe: reports what flows and servers do. It never changes what they do.
-
-logs       log records on standard error, as text or JSON, without secrets
-spans      one span per sampled answer
-metrics    the metrics of a flow and of the process
-telemetry  what a process exports, by its settings
-otlp       sends spans and metrics to a collector from its own thread
-"""
