@@ -44,10 +44,10 @@ def allocated_bytes() -> int:
 @contextmanager
 def measured_builds() -> Iterator[list[int]]:
     """The bytes that the native part of each flow takes which is built meanwhile, in this list."""
-    from torvyn.reactor.run import native_flow
+    from torvyn._flow import execution
 
     sizes: list[int] = []
-    original: Any = native_flow.NativeFlow
+    original: Any = execution.NativeFlow
 
     def build(*arguments: Any, **options: Any) -> Any:
         before = allocated_bytes()
@@ -55,8 +55,8 @@ def measured_builds() -> Iterator[list[int]]:
         sizes.append(allocated_bytes() - before)
         return native
 
-    setattr(native_flow, "NativeFlow", build)  # noqa: B010
+    setattr(execution, "NativeFlow", build)  # noqa: B010
     try:
         yield sizes
     finally:
-        setattr(native_flow, "NativeFlow", original)  # noqa: B010
+        setattr(execution, "NativeFlow", original)  # noqa: B010

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
-from torvyn.durable import Append, DurableStore, LogOptions, Transaction
+from torvyn._durable.backend import Append, LogOptions, Transaction
+from torvyn._durable.disk.store import DurableStore
 
 ELEMENT_BYTES = 100
 ROUND_BYTES = 48 << 20

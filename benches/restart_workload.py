@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import torvyn
 from benches.swap_workload import Journal, PacedNumbers, Recorder, Version
-from torvyn._cli.reloader import Reloader
+from torvyn._flow.reload import Reloader
 from torvyn._link.plan import Plan
 
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
 
 import torvyn
+from torvyn._durable.checkpoint import Checkpoints
+from torvyn._durable.disk.states import StateGoneError
+from torvyn._durable.segments import wire
+from torvyn._durable.state_log import SLACK_BYTES, Checkpoint, SavedState
 from torvyn.components.keys.keyed_components import KeyedComponents
 from torvyn.components.keys.keyed_roles import KeyedProcessor
-from torvyn.durable import Checkpoint, SavedState, StateGoneError, StoreUnavailable
-from torvyn.durable.state_log import SLACK_BYTES
-from torvyn.reactor.carriers.checkpoints import Checkpoints
-from torvyn.reactor.carriers.wired_plan import wire
+from torvyn.errors import StoreUnavailable
 
 SEGMENT = "in"
 MAX_KEYS = 12

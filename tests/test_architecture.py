@@ -24,11 +24,10 @@ ORDER = (
     ("components",),
     ("_manifest",),
     ("_sandbox",),
-    ("durable",),
-    ("jetstream",),
     ("_artifact",),
     ("_link",),
-    ("reactor",),
+    ("_durable",),
+    ("_flow",),
     ("typing",),
     ("engine",),
     ("_observe",),
@@ -42,17 +41,25 @@ ORDER = (
 )
 RANK = {package: rank for rank, packages in enumerate(ORDER) for package in packages}
 
+UPWARD = {
+    ("_durable.checkpoint", "_flow"),
+    ("_durable.durable_run", "_flow"),
+    ("_durable.nats.startup", "_flow"),
+}
+"""Imports against the order, which are to end. This list may only become shorter."""
+
 # `torvyn._contract` runs without the native module; its elements use it when it is installed.
 NATIVE = (
-    "jetstream.nkeys",
+    "_io.jetstream",
+    "_io.nats",
     "_manifest",
     "_sandbox",
-    "durable",
+    "_durable",
     "_artifact.precompiled",
     "_link.grants",
     "_link.key_reader",
     "_io.native_parts",
-    "reactor",
+    "_flow",
     "text",
     "protocol",
     "engine",
@@ -111,8 +118,16 @@ def test_a_file_imports_only_packages_before_its_own(path: Path) -> None:
         if is_native(name):
             allowed = any(own == home or own.startswith(f"{home}.") for home in NATIVE)
             assert allowed, f"{path}:{line}: {own} may not import the native module"
-        elif other in RANK and other != package:
+        elif other in RANK and other != package and (own, other) not in UPWARD:
             assert RANK[other] < RANK[package], f"{path}:{line}: {package} imports {other}"
+
+
+def test_no_exception_from_the_order_is_left_over() -> None:
+    found = {
+        (module_name(path), name.partition(".")[0]) for path in FILES for _, name in imports(path)
+    }
+
+    assert found >= UPWARD
 
 
 def test_every_package_has_a_place_in_the_order() -> None:

@@ -28,9 +28,8 @@ _contract    what a component is: elements, roles, verdicts, signals
 _io          one of each: files, delays, loops, the process and the machine
 _manifest    Torvyn.toml to a Manifest
 _link        a Manifest or a program to a Plan
-reactor      a Plan to a running Flow
-durable      logs of batches, and checkpoints, on disk
-jetstream    messages and entries that a NATS server stores
+_durable     what of a flow outlives its process, on disk or on a NATS server
+_flow        a Plan to a running Flow
 _sandbox     WebAssembly components: build, compile, describe
 _artifact    a project as an OCI artifact: pack, sign, publish, pull, unpack
 _observe     logs, spans, metrics
@@ -74,6 +73,8 @@ if TYPE_CHECKING:
     )
     from torvyn._contract.roles import Aggregator, Filter, Processor, Router, Sink, Source
     from torvyn._contract.signals import PENDING, End, Signal, Verdict
+    from torvyn._flow.flow import Flow
+    from torvyn._flow.project import load
     from torvyn.errors import (
         DeadlineExceeded,
         Fatal,
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
         TorvynError,
         Unavailable,
     )
-    from torvyn.reactor import Flow, load
 
 __version__ = "0.1.0"
 
@@ -128,7 +128,8 @@ if not TYPE_CHECKING:
         "torvyn._contract.signals": "End PENDING Signal Verdict",
         "torvyn._cluster.session": "run",
         "torvyn.errors": "DeadlineExceeded Fatal Internal InvalidInput TorvynError Unavailable",
-        "torvyn.reactor": "Flow load",
+        "torvyn._flow.flow": "Flow",
+        "torvyn._flow.project": "load",
     }
     _ROOMS = "client components engine errors protocol serve telemetry testing text typing"
     __getattr__, __dir__ = attach(

@@ -21,9 +21,9 @@ from typing_extensions import disjoint_base
 from torvyn._contract.element import Context, Dataclass
 from torvyn._contract.enums import CallOutcome, ErrorKind, FlowState, Role, TaskKind, TurnStatus
 from torvyn._contract.signals import End
+from torvyn._flow.swap_order import SwapOrder
 from torvyn._link.plan import EdgePlan, Plan
 from torvyn.engine.step import Step
-from torvyn.reactor.swap.swap_order import SwapOrder
 
 __all__ = [
     "PARTS",

@@ -25,10 +25,11 @@ may have several diagnostics, because all problems of a manifest are reported in
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,65 @@ class DeadlineExceeded(ComponentError):
 
 class Fatal(ComponentError):
     default_code = "component.fatal"
+
+
+Reason = Literal["full", "io", "limit", "corrupt"]
+
+_CODES: Final[dict[Reason, str]] = {
+    "full": "durable.disk-full",
+    "io": "durable.disk-failed",
+    "limit": "durable.log-full",
+    "corrupt": "durable.damaged",
+}
+
+_HINTS: Final[dict[Reason, str]] = {
+    "full": "free disk space; the flow continues by itself",
+    "io": "check the disk and the permissions of the folder; the flow continues by itself",
+    "limit": "wait until the log is drained, raise `max_bytes`, or choose a `drop` policy",
+    "corrupt": "try again: the store has copied what is readable to a new file",
+}
+
+
+_NO_FOLDER: Final = (
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EPERM,
+)
+"""The folder is the wrong one, which does not pass by itself. A disk that is read-only does: Linux
+makes it so after some failures."""
+
+_START_HINTS: Final[dict[Reason, str]] = {
+    "full": "free disk space, or set another folder as `[runtime] state_dir`",
+    "io": "check the disk and the permissions of the folder, or set another one as "
+    "`[runtime] state_dir`",
+}
+
+
+class StoreUnavailable(Unavailable):
+    """The store cannot take this now. Nothing of the transaction is durable."""
+
+    def __init__(
+        self, reason: Reason, message: str, hint: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message, code=code or _CODES[reason], hint=hint or _HINTS[reason])
+        self.reason: Final = reason
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it makes no sense to try again."""
+        cause = self.__cause__
+        is_misplaced = isinstance(cause, OSError) and cause.errno in _NO_FOLDER
+        return self.reason == "corrupt" or is_misplaced
+
+    def at_start(self) -> StoreUnavailable:
+        """The same for a store that cannot be opened: a start may be given up."""
+        error = StoreUnavailable(self.reason, self.message, _START_HINTS.get(self.reason))
+        error.__cause__ = self.__cause__
+        return error
 
 
 def install_hint(extra: str) -> str:

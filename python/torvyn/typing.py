@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         VerdictList,
     )
     from torvyn._contract.signals import Pending
-    from torvyn.reactor.project import Project
-    from torvyn.reactor.statistics import EdgeStatistics, NodeStatistics, Statistics
+    from torvyn._flow.project import Project
+    from torvyn._flow.statistics import EdgeStatistics, NodeStatistics, Statistics
 
 __all__ = [
     "Backpressure",
@@ -88,8 +88,8 @@ if not TYPE_CHECKING:
             "RouteResult VerdictList"
         ),
         "torvyn._contract.signals": "Pending",
-        "torvyn.reactor.project": "Project",
-        "torvyn.reactor.statistics": "EdgeStatistics NodeStatistics Statistics",
+        "torvyn._flow.project": "Project",
+        "torvyn._flow.statistics": "EdgeStatistics NodeStatistics Statistics",
     }
     __getattr__, __dir__ = attach(
         __name__,

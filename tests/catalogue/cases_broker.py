@@ -6,12 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn._io.broker_login import unusable
-from torvyn.errors import TorvynError
-from torvyn.jetstream import BrokerConnection, BrokerDenied, BrokerUnavailable, Refused
-from torvyn.jetstream.failures import Denial
-from torvyn.reactor.carriers.nats.names import FlowNames
-from torvyn.reactor.carriers.nats.refusals import (
+from torvyn._durable.nats.failures import (
     before_namespaces,
     entry_damaged,
     entry_gone,
@@ -26,6 +21,10 @@ from torvyn.reactor.carriers.nats.refusals import (
     stream_gone,
     taken_over,
 )
+from torvyn._durable.nats.names import FlowNames
+from torvyn._io.broker_login import unusable
+from torvyn._io.nats import BrokerConnection, BrokerDenied, BrokerUnavailable, Denial, Refused
+from torvyn.errors import TorvynError
 
 
 def connect_to_nobody(_: Path) -> None:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import torvyn
-from torvyn.durable import Append, Checkpoint, DurableStore, LogOptions, Transaction
-from torvyn.durable.disk.database import not_a_store
-from torvyn.durable.failures import unavailable
+from torvyn._durable.backend import Append, LogOptions, Transaction
+from torvyn._durable.disk.database import not_a_store, unavailable
+from torvyn._durable.disk.store import DurableStore
+from torvyn._durable.state_log import Checkpoint
 
 SMALL = {"log": LogOptions(max_bytes=1 << 20)}
 

@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import torvyn
+from torvyn._flow.flow import Flow
 from torvyn._io.background_loop import background_loop
 from torvyn.components import Collect
 from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
@@ -21,7 +22,6 @@ from torvyn.engine.pool.engine import Pool
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.engine.request import Request
 from torvyn.engine.service.service import Service
-from torvyn.reactor import Flow
 
 
 class Says(Engine):

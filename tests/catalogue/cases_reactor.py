@@ -8,9 +8,9 @@ from pathlib import Path
 from unittest import mock
 
 import torvyn
+from torvyn._durable.checkpoint import encode
+from torvyn._flow.failures import make_exception
 from torvyn.errors import ComponentError
-from torvyn.reactor.failures import make_exception
-from torvyn.reactor.run.component_state import encode
 from torvyn.testing import CollectingSink, CountingSource, ScriptedSource, StallingSink, run_flow
 
 

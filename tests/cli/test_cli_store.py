@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from torvyn.durable import Append, DurableStore, LogOptions, Transaction
+from torvyn._durable.backend import Append, LogOptions, Transaction
+from torvyn._durable.disk.store import DurableStore
 
 MANIFEST = """
 [torvyn]

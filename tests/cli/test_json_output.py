@@ -87,9 +87,9 @@ def test_a_log_record_as_json_is_escaped() -> None:
 def test_only_the_screen_writes_json_that_is_not_ascii() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "cli").rglob("*.py")
+        for path in (ROOT / "_cli").rglob("*.py")
         if "ensure_ascii=False" in path.read_text()
     }
 
     # A conversation is a file, which `chat` reads.
-    assert found == {"cli/screen.py", "cli/inference/conversation.py"}
+    assert found == {"_cli/screen.py", "_cli/conversation.py"}

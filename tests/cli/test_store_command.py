@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from torvyn._cli import app
-from torvyn.durable import Append, DurableStore, LogOptions, Transaction
-from torvyn.durable.disk.store_file import lock_store
+from torvyn._durable.backend import Append, LogOptions, Transaction
+from torvyn._durable.disk.files import lock_store
+from torvyn._durable.disk.store import DurableStore
 
 MANIFEST = """
 [torvyn]

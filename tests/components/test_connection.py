@@ -6,7 +6,7 @@ import pytest
 
 import torvyn
 from torvyn._cli.statistics import statistics_tables
-from torvyn.components.connection import Connection
+from torvyn._io.connection import Connection
 from torvyn.testing import Clock
 
 

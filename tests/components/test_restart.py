@@ -9,23 +9,25 @@ from pathlib import Path
 import pytest
 
 from failing_once import UNEXPECTED
-from torvyn.components.connection import Connection
-from torvyn.components.restart import keep_running, keep_task_running
+from torvyn._io.connection import Connection
+from torvyn._io.restart import keep_running, keep_task_running
 
 PACKAGE = Path(__file__).parents[2] / "python/torvyn"
 STARTS = re.compile(r"\bThread\(|\bcreate_task\(|\bensure_future\(|run_coroutine_threadsafe\(")
 KEEPS = re.compile(r"\bkeep_(task_)?running[(,]")
-ROOMS = ("components", "jetstream", "reactor/carriers", "edge")
+ROOMS = ("components", "_io", "_durable", "_deploy")
 OTHERS = {
-    "components/http/listener.py": "its other coroutines are waited for",
+    "_deploy/collector.py": "the end of a command",
+    "_deploy/deployment_run.py": "one request, whose every end is reported",
+    "_durable/durable_run.py": "the wait for the last commit, with a limit",
+    "_durable/nats/edges.py": "one purge, which the committer repeats",
+    "_io/background_loop.py": "work that somebody waits for",
+    "_io/http_client.py": "the end of a session",
+    "_io/jetstream.py": "a reader that tries again whatever happens",
+    "_io/nats.py": "one request, whose every end is reported",
+    "_io/per_loop.py": "the end of a resource, with a limit",
+    "_io/supervision.py": "the wait for the end of the parent",
     "components/network/jetstream.py": "a reconnect, which ends by itself",
-    "edge/reporting/collector.py": "the end of a command",
-    "edge/running/process_swap.py": "one request, whose every end is reported",
-    "jetstream/requests.py": "one request, whose every end is reported",
-    "jetstream/reader.py": "a loop that tries again whatever happens",
-    "reactor/carriers/durable_run.py": "the wait for the last commit, with a limit",
-    "reactor/carriers/nats/broker_thread.py": "its caller waits for it",
-    "reactor/carriers/nats/purger.py": "one purge, which the carrier thread repeats",
 }
 """Files with other threads and tasks, and why those need nobody who begins them again."""
 

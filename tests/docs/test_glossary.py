@@ -26,7 +26,7 @@ ORDINARY_TEXT = """
 """
 # Words that only the tables and drawings of ARCHITECTURE.md use, for packages and crates.
 ARCHITECTURE_TEXT = """
-    add cli conclude contract core durable http io observe protocol py python
+    add cli conclude contract deploy core durable http io observe protocol py python
     reactor response sender testing tools transport v1
 """
 # Words of an older dialect. A name that needs one of them needs a better name.

@@ -23,7 +23,9 @@ from pathlib import Path
 import pytest
 from workload import OPTIONS, judge, position, transactions
 
-from torvyn.durable import DurableStore, StoreUnavailable, Transaction
+from torvyn._durable.backend import Transaction
+from torvyn._durable.disk.store import DurableStore
+from torvyn.errors import StoreUnavailable
 
 HERE = Path(__file__).parent
 WRITE, SYNC, TRUNCATE, OPEN = range(4)

@@ -5,15 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from state_histories import SEGMENT, Fate
-from torvyn.durable import (
-    Append,
-    Checkpoint,
-    DurableStore,
-    LogOptions,
-    SavedState,
-    StoreUnavailable,
-    Transaction,
-)
+from torvyn._durable.backend import Append, LogOptions, Transaction
+from torvyn._durable.disk.store import DurableStore
+from torvyn._durable.state_log import Checkpoint, SavedState
+from torvyn.errors import StoreUnavailable
 
 LOGS = {"log": LogOptions(8 << 20)}
 

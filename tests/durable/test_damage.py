@@ -13,7 +13,8 @@ import pytest
 from scale import sample
 from workload import LOG, OPTIONS, judge, position, transactions
 
-from torvyn.durable import Append, DurableStore, Transaction
+from torvyn._durable.backend import Append, Transaction
+from torvyn._durable.disk.store import DurableStore
 
 FILES = ("flow.db", "flow.db-wal", "flow.db.mark")
 

@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scale import sample
 
+from torvyn._durable.dead_letters import LETTER_BYTES, DeadLetterStore, NewLetter
 from torvyn._native import EdgeLog
-from torvyn.durable import StoreUnavailable
-from torvyn.durable.dead_letters import LETTER_BYTES, DeadLetterStore, NewLetter
-from torvyn.errors import FlowError
+from torvyn.errors import FlowError, StoreUnavailable
 
 
 def letter(n: int, node: str = "sink", epoch: str = "e", size: int = 1) -> NewLetter:

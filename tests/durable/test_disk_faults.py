@@ -12,7 +12,7 @@ from power_loss import images, read_events
 from scale import sample
 from workload import LOG, OPTIONS, judge, position
 
-from torvyn.durable import DurableStore
+from torvyn._durable.disk.store import DurableStore
 
 pytestmark = pytest.mark.timeout(180)
 ERRORS = [errno.EIO, errno.ENOSPC]

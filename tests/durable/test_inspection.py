@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from workload import LOG, OPTIONS, transactions
 
-from torvyn.durable import DurableStore, inspect_store
+from torvyn._durable.disk.salvage import inspect_store
+from torvyn._durable.disk.store import DurableStore
 
 FILES = ("flow.db", "flow.db-wal", "flow.db.mark")
 

@@ -12,7 +12,7 @@ import pytest
 from scale import sample
 from workload import LOG, OPTIONS, judge, position
 
-from torvyn.durable import DurableStore
+from torvyn._durable.disk.store import DurableStore
 
 WORKLOAD = Path(__file__).with_name("workload.py")
 

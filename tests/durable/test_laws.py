@@ -9,14 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from torvyn.durable import (
-    Append,
-    Checkpoint,
-    DurableStore,
-    LogOptions,
-    StoreUnavailable,
-    Transaction,
-)
+from torvyn._durable.backend import Append, LogOptions, Transaction
+from torvyn._durable.disk.store import DurableStore
+from torvyn._durable.state_log import Checkpoint
+from torvyn.errors import StoreUnavailable
 
 POLICIES = ("block", "drop-oldest", "drop-newest", "error")
 LIMIT = 1 << 20

@@ -9,16 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.durable import (
-    MIN_LOG_BYTES,
-    Append,
-    DurableStore,
-    LogOptions,
-    LostRange,
-    StoreUnavailable,
-    Transaction,
-    log_rows,
-)
+from torvyn._durable.backend import MIN_LOG_BYTES, Append, LogOptions, LostRange, Transaction
+from torvyn._durable.disk import log
+from torvyn._durable.disk.store import DurableStore
+from torvyn.errors import StoreUnavailable
 
 MIB = 1 << 20
 ROW = 50_000
@@ -246,7 +240,7 @@ def test_the_account_of_losses_that_nobody_asks_for_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most, count = 100, 150
-    monkeypatch.setattr(log_rows, "MOST_LOST_RANGES", most)
+    monkeypatch.setattr(log, "MOST_LOST_RANGES", most)
     with DurableStore.open(tmp_path / "flow.db", {"log": LogOptions(1 << 20)}) as store:
         for first in range(0, 2 * count, 2):
             store.commit(Transaction([Append("log", first, 1, b"x", 0)]))

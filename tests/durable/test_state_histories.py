@@ -11,16 +11,12 @@ from scale import sample
 from state_stores import LOGS, OnDisk
 
 from state_histories import StateHistory
-from torvyn.durable import (
-    Append,
-    Checkpoint,
-    DurableStore,
-    StateGoneError,
-    Transaction,
-    checkpoints,
-)
-from torvyn.durable.disk.database import crc
-from torvyn.durable.state_log import encode_change, join_chunks
+from torvyn._durable.backend import Append, Transaction
+from torvyn._durable.disk import states as checkpoints
+from torvyn._durable.disk.database import crc
+from torvyn._durable.disk.states import StateGoneError
+from torvyn._durable.disk.store import DurableStore
+from torvyn._durable.state_log import Checkpoint, encode_change, join_chunks
 
 
 @pytest.mark.promise("edge.saved-states")

@@ -13,17 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.durable import (
-    Append,
-    Checkpoint,
-    DurableStore,
-    LogOptions,
-    LostRange,
-    StoreUnavailable,
-    Transaction,
-)
-from torvyn.durable.disk.store_file import OpenTransaction, StoreFile
-from torvyn.errors import FlowError
+from torvyn._durable.backend import Append, LogOptions, LostRange, Transaction
+from torvyn._durable.disk.files import OpenTransaction, StoreFile
+from torvyn._durable.disk.store import DurableStore
+from torvyn._durable.state_log import Checkpoint
+from torvyn.errors import FlowError, StoreUnavailable
 
 LOGS = {"log": LogOptions(4 << 20)}
 
@@ -254,7 +248,9 @@ def test_a_writer_and_a_reader_work_on_two_threads(tmp_path: Path) -> None:
 
 def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from torvyn.durable import *\n"
+        "import os, sys\n"
+        "from torvyn._durable.backend import LogOptions\n"
+        "from torvyn._durable.disk.store import DurableStore\n"
         "store = DurableStore.open(sys.argv[1], {'log': LogOptions(1 << 20)})\n"
         "print(os.getpid(), flush=True); sys.stdin.read()"
     )

@@ -12,17 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from torvyn.durable import (
-    Append,
-    Checkpoint,
-    DurableStore,
-    LogOptions,
-    Row,
-    SavedState,
-    StateLog,
-    Transaction,
-)
-from torvyn.durable.state_log import PartName
+from torvyn._durable.backend import Append, LogOptions, Row, Transaction
+from torvyn._durable.disk.store import DurableStore
+from torvyn._durable.state_log import Checkpoint, PartName, SavedState, StateLog
 
 LOG = "edge"
 OPTIONS = {LOG: LogOptions(max_bytes=4 << 20)}

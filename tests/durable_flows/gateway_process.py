@@ -17,7 +17,8 @@ from pathlib import Path
 
 import torvyn
 from torvyn import PENDING
-from torvyn.durable import DurableStore, LostRange, Transaction
+from torvyn._durable.backend import LostRange, Transaction
+from torvyn._durable.disk.store import DurableStore
 
 
 class Broker(torvyn.Source):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from random_graph import RandomFlow
 
-from torvyn.durable import DurableStore, LogOptions
+from torvyn._durable.backend import LogOptions
+from torvyn._durable.disk.store import DurableStore
 
 
 def broken_laws(made: RandomFlow, folder: Path, *, is_gentle: bool) -> list[str]:

@@ -27,10 +27,12 @@ from scale import sample
 import torvyn
 from failing_once import UNEXPECTED, fail_once
 from torvyn import Element, Output
-from torvyn.durable import DurableStore, LostRange, StoreUnavailable, Transaction
-from torvyn.durable.clock import AgeClock
-from torvyn.reactor.carriers.carrier_thread import IDLE_S, CarrierThread
-from torvyn.reactor.health import HealthCheck, HealthState
+from torvyn._durable.backend import LostRange, Transaction
+from torvyn._durable.committer import IDLE_S, CarrierThread
+from torvyn._durable.disk.clock import AgeClock
+from torvyn._durable.disk.store import DurableStore
+from torvyn._flow.health import HealthCheck, HealthState
+from torvyn.errors import StoreUnavailable
 
 
 def numbers(count: int, first: int = 0) -> list[str]:

@@ -12,8 +12,9 @@ from durable_parts import AckSource, GatedSink, check_account, wait_until
 
 import torvyn
 from torvyn import Element
-from torvyn.durable import DurableStore, LostRange, StoreUnavailable, Transaction
-from torvyn.errors import FlowError
+from torvyn._durable.backend import LostRange, Transaction
+from torvyn._durable.disk.store import DurableStore
+from torvyn.errors import FlowError, StoreUnavailable
 
 
 class FileNumbers(torvyn.Source):

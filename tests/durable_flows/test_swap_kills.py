@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.durable.inspection import inspect_store
+from torvyn._durable.disk.salvage import inspect_store
 
 PROCESS = Path(__file__).with_name("swap_process.py")
 STEPS = ("init", "snapshot", "restore", "process", "teardown")

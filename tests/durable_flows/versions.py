@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import torvyn
-from torvyn._cli.reloader import Reloader
+from torvyn._flow.reload import Reloader
 from torvyn._link.plan import Plan
 
 

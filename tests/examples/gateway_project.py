@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 import torvyn
+from torvyn._flow.flow import Flow
 from torvyn._sandbox.build import build
 from torvyn._sandbox.project import GuestProject
-from torvyn.reactor import Flow
 from torvyn.testing import Clock
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "edge-gateway"

@@ -11,7 +11,7 @@ import pytest
 from benches.detection import area_under_curve
 from gateway_project import MakeProject
 
-from torvyn.reactor import Statistics
+from torvyn._flow.statistics import Statistics
 from torvyn.testing import Clock, FlowRun, check_account, idle, run_flow
 
 pytestmark = pytest.mark.timeout(120)

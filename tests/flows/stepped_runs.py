@@ -6,7 +6,7 @@ No thread, no loop, no real time: the same seed makes the same run.
 import random
 
 from torvyn._contract.enums import TurnStatus
-from torvyn.reactor.runners.stepped_runner import StepScheduler
+from torvyn._flow.stepped_runner import StepScheduler
 from torvyn.testing import Clock
 
 

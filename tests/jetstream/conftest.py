@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from nats_server import NatsServer
-from torvyn.jetstream import BrokerConnection, Entries, Publisher, Streams, StreamSpec
+from torvyn._io.jetstream import Entries, Streams, StreamSpec
+from torvyn._io.nats import BrokerConnection, Publisher
 
 
 class Client:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from torvyn._io.broker_login import Secrets
+from torvyn._io.nats import BrokerAddresses
 from torvyn.errors import FlowError
-from torvyn.jetstream.addresses import BrokerAddresses
 
 
 @pytest.mark.parametrize(

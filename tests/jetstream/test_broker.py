@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nats_server import NatsServer
+from torvyn._io.nats import BrokerConnection, Confirmed, Conflict, Message, Refused
 from torvyn.errors import FlowError
-from torvyn.jetstream import BrokerConnection, Confirmed, Conflict, Message, Refused
 
 
 def message(number: int, subject: str = "s.a") -> Message:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torvyn.jetstream import Message
-from torvyn.jetstream.message_list import PAGE_MESSAGES, ListedMessage, MessageList
+from torvyn._io.jetstream import PAGE_MESSAGES, ListedMessage, MessageList
+from torvyn._io.nats import Message
 
 
 async def publish(client: Any, count: int) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from nats_server import NatsServer
+from torvyn._io.nats import BrokerConnection
 from torvyn._native import NatsClient
-from torvyn.jetstream import BrokerConnection
 
 PATIENCE_S = 15.0
 """Far below the minute in which a connection is given up that has no other server."""

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from nats_server import NatsServer
-from torvyn.jetstream import Message, OrderedReader
+from torvyn._io.jetstream import OrderedReader
+from torvyn._io.nats import Message
 
 
 class Reading:

@@ -45,10 +45,10 @@ UNUSED = (
     "torvyn._io.local_cluster",
     "torvyn._io.http_client",
     "torvyn._sandbox.component",
-    "torvyn.jetstream",
-    "torvyn.durable",
+    "torvyn._io.nats",
+    "torvyn._durable",
     "torvyn.transport",
-    "torvyn.reactor.run",
+    "torvyn._flow.execution",
     "graphviz",
 )
 
@@ -56,9 +56,9 @@ UNUSED = (
 @pytest.mark.parametrize(
     ("code", "command", "also_unused"),
     [
-        (COMMAND, "link", ("torvyn.sandbox.build", "torvyn.reactor", "asyncio")),
-        (COMMAND, "check", ("torvyn.reactor", "asyncio")),
-        (PROGRAM, "program", ("torvyn.sandbox.build", "torvyn.cli")),
+        (COMMAND, "link", ("torvyn._sandbox.build", "torvyn._flow", "asyncio")),
+        (COMMAND, "check", ("torvyn._flow", "asyncio")),
+        (PROGRAM, "program", ("torvyn._sandbox.build", "torvyn._cli")),
     ],
 )
 def test_linking_loads_only_what_it_uses(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Entries, Publisher
+from torvyn._io.jetstream import Entries
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable, Publisher
 
 
 class FaultyEntries(Entries):

@@ -12,7 +12,7 @@ from nats_parts import Collected, part
 
 import torvyn
 from nats_server import NatsServer, ask
-from torvyn.jetstream.message_list import PAGE_MESSAGES
+from torvyn._io.jetstream import PAGE_MESSAGES
 
 STREAM = "TV_t_main_sum-output-write"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.reactor.carriers.nats.names import token
+from torvyn._durable.nats.names import token
 
 
 @given(st.text())

@@ -10,10 +10,10 @@ from nats_parts import Collected, Sum, wait_until
 
 import torvyn
 from nats_server import NatsServer
-from torvyn.jetstream import BrokerUnavailable
-from torvyn.reactor.carriers.nats import nats_run
-from torvyn.reactor.carriers.nats.entries import flow_bucket
-from torvyn.reactor.carriers.nats.entries.segment_entry import SavedSegments
+from torvyn._durable.nats import entry as flow_bucket
+from torvyn._durable.nats import startup
+from torvyn._durable.nats.entry import SavedSegments
+from torvyn._io.nats import BrokerUnavailable
 
 
 class Crash(Exception):
@@ -91,7 +91,7 @@ def test_a_crash_while_a_node_moves_loses_no_state(
 
     with monkeypatch.context() as patched:
         patched.setattr(flow_bucket, "Entries", FaultyEntries)
-        patched.setattr(nats_run, "SavedSegments", Failing)
+        patched.setattr(startup, "SavedSegments", Failing)
         with pytest.raises(Crash):
             moving("b", 15, sinks).run()
     assert calls == 1

@@ -11,9 +11,9 @@ from scale import sample
 
 from nats_server import NatsServer
 from state_histories import SEGMENT, Fate, StateHistory
-from torvyn.durable import Checkpoint, SavedState
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
+from torvyn._durable.nats.entry import SegmentEntry
+from torvyn._durable.state_log import Checkpoint, SavedState
+from torvyn._io.jetstream import BrokerThread
 
 KEY = "in.0"
 

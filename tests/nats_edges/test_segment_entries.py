@@ -14,13 +14,11 @@ import pytest
 from entry_faults import FaultyEntries
 
 from nats_server import NatsServer
-from torvyn.durable import Checkpoint
-from torvyn.durable.state_log import decode_change
+from torvyn._durable.nats.entry import HEAD_BYTES, Saved, SegmentEntry
+from torvyn._durable.state_log import Checkpoint, decode_change
+from torvyn._io.jetstream import BrokerThread
+from torvyn._io.nats import BrokerUnavailable, Message
 from torvyn.errors import FlowError
-from torvyn.jetstream import BrokerUnavailable, Message
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.entries.saved_segment import Saved
-from torvyn.reactor.carriers.nats.entries.segment_entry import HEAD_BYTES, SegmentEntry
 
 PART = 1000
 """The bytes of a part: entries with more are split."""

@@ -10,12 +10,11 @@ from nats_parts import Collected, Sum, chain, check_account, part, sums, texts
 
 import torvyn
 from nats_server import NatsServer
+from torvyn._durable.nats.entry import SegmentEntry
+from torvyn._durable.nats.names import BatchId, FlowNames
+from torvyn._io.jetstream import BrokerThread, Entries
+from torvyn._io.nats import Message
 from torvyn.errors import FlowError
-from torvyn.jetstream import Entries, Message
-from torvyn.reactor.carriers.nats.batch_ids import BatchId
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
-from torvyn.reactor.carriers.nats.names import FlowNames
 
 
 def numbers_before_an_outage(server: NatsServer, count: int) -> Iterator[str]:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from collector import running_collector, running_grpc_collector, wait_until
+from torvyn._durable.disk.store import DurableStore
 from torvyn._observe.metrics import Metric, Point
 from torvyn._observe.otlp_exporter import OtlpExporter
 from torvyn._observe.otlp_spool import Spool
 from torvyn._observe.spans import Span
-from torvyn.durable import DurableStore
 from torvyn.protocol.traceparent import begin
 
 MIB = 1 << 20

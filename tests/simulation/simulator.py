@@ -17,9 +17,9 @@ from simulated_components import RecordingSink, component_for
 
 import torvyn
 from torvyn._contract.enums import TurnStatus
+from torvyn._flow.statistics import Statistics
+from torvyn._flow.stepped_runner import StepScheduler
 from torvyn.errors import LinkError, TorvynError
-from torvyn.reactor.runners.stepped_runner import StepScheduler
-from torvyn.reactor.statistics import Statistics
 from torvyn.testing import Clock, CollectingSink, check_account
 
 MOST_MOVES = 20_000

@@ -57,7 +57,7 @@ def _killed(rounds: int) -> tuple[list[float], list[float]]:
     def lost(folder: Path, seed: int) -> float:
         from workload import LOG, OPTIONS, judge
 
-        from torvyn.durable import DurableStore
+        from torvyn._durable.disk.store import DurableStore
 
         dice, path, lost = random.Random(seed), folder / "flow.db", 0
         for number in range(KILLS):
@@ -102,7 +102,7 @@ def power_loss(rounds: int) -> Measurement:
         from power_loss import images, read_events
         from workload import LOG, OPTIONS, judge
 
-        from torvyn.durable import DurableStore
+        from torvyn._durable.disk.store import DurableStore
 
         (live := folder / "live").mkdir()
         run_scenario("commit_and_note", live, seed, 200, 5, log=folder / "log")
@@ -125,7 +125,7 @@ def flipped(rounds: int) -> Measurement:
     def undetected(folder: Path, seed: int) -> float:
         from workload import LOG, OPTIONS, transactions
 
-        from torvyn.durable import DurableStore
+        from torvyn._durable.disk.store import DurableStore
 
         dice, live, kept = random.Random(seed), folder / "live", folder / "kept"
         with DurableStore.open(live / "flow.db", OPTIONS) as store:
@@ -143,7 +143,7 @@ def _is_missed(kept: Path, folder: Path, dice: random.Random, end: int) -> bool:
     """Flips bits of one file; True if the store does not start or misses the damage."""
     from workload import LOG, OPTIONS, judge
 
-    from torvyn.durable import DurableStore
+    from torvyn._durable.disk.store import DurableStore
     from torvyn.errors import TorvynError
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -185,7 +185,7 @@ def lost_files(rounds: int) -> Measurement:
     def uncounted(folder: Path, seed: int) -> float:
         from workload import LOG, OPTIONS, transactions
 
-        from torvyn.durable import DurableStore
+        from torvyn._durable.disk.store import DurableStore
 
         live, kept, image = folder / "live", folder / "kept", folder / "image"
         with DurableStore.open(live / "flow.db", OPTIONS) as store:
@@ -209,7 +209,7 @@ def lost_files(rounds: int) -> Measurement:
 def _uncounted(path: Path, end: int) -> int:
     from workload import LOG, OPTIONS, read_all
 
-    from torvyn.durable import DurableStore
+    from torvyn._durable.disk.store import DurableStore
 
     with DurableStore.open(path, OPTIONS) as store:
         due = set(range(store.acknowledged(LOG) + 1, end))

@@ -11,9 +11,9 @@ COUNT = 500
 BATCH = """
 import time
 from torvyn.errors import TorvynError
-from torvyn.sandbox import compiler_client
+from torvyn._sandbox import compiler
 
-compiler_client.reuse_process().__enter__()
+compiler.reuse_process().__enter__()
 kinds, slowest = {}, 0.0
 for file in sorted(Path(sys.argv[1]).iterdir()):
     started = time.monotonic()

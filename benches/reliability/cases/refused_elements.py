@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import torvyn
 from benches.reliability.case import Case, Measurement
+from torvyn._durable.dead_letters import FILE, DeadLetterStore
 from torvyn.components import HttpSink
-from torvyn.durable.dead_letters import FILE, DeadLetterStore
 
 COUNT, EVERY = 20_000, 500
 """Readings per round, of which each 500th is refused."""

@@ -13,7 +13,6 @@ foreground         flows that run while a person waits: signals, pipes, systemd
 flow_runs          the flows of `run`, from their first lines to their summaries
 cluster_run        a flow that runs on a cluster while a person waits
 flow_socket        how other commands reach a running flow
-reloader           brings a running flow up to date with its files
 exchanger          brings the flows of a deployment to another generation
 served_exchange    the same for a server
 stored_elements    what a flow has stored: elements that wait, dead letters, damage

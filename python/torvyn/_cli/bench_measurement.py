@@ -22,8 +22,9 @@ from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
     from torvyn._cli.foreground import Outcome
+    from torvyn._flow.flow import Flow
+    from torvyn._flow.statistics import Statistics
     from torvyn._link.plan import Plan
-    from torvyn.reactor import Flow, Statistics
 
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 FEWEST_ROUNDS: Final = 5
@@ -109,7 +110,7 @@ def _rounds(
 
 def _round(plan: Plan, options: BenchOptions, traced: bool = False) -> Flow:
     from torvyn._cli.foreground import run_in_foreground
-    from torvyn.reactor import Flow as NewFlow
+    from torvyn._flow.flow import Flow as NewFlow
 
     flow = NewFlow.from_plan(plan)
     if options.limit is not None:

@@ -16,9 +16,9 @@ from torvyn._deploy.exchange import ProjectChange, folders_in_use, other_wheels,
 from torvyn.errors import TorvynError
 
 if TYPE_CHECKING:
-    from torvyn._cli.reloader import Reloader
+    from torvyn._flow.plan_difference import PlanDifference
+    from torvyn._flow.reload import Reloader
     from torvyn._link.plan import Plan
-    from torvyn.reactor.swap.plan_difference import PlanDifference
 
 LinkProject = Callable[[Path, bool], Sequence["Plan"]]
 """Links the flows of the project in a folder; whether its precompiled code is trusted."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from torvyn._cli.exchanger import LinkProject
     from torvyn._cli.flow_socket import Command
     from torvyn._cli.foreground import Supervisor
-    from torvyn._cli.reloader import Reloader
     from torvyn._cli.screen import Screen
+    from torvyn._flow.flow import Flow
+    from torvyn._flow.reload import Reloader
     from torvyn._link.plan import Plan
-    from torvyn.reactor import Flow
 
     Exchange = tuple[Path, LinkProject]
 
@@ -124,8 +124,8 @@ class _FlowRun:
         foreground: Foreground,
         supervisor: Supervisor | None,
     ) -> None:
-        from torvyn._cli.reloader import Reloader as NewReloader
-        from torvyn.reactor import Flow as NewFlow
+        from torvyn._flow.flow import Flow as NewFlow
+        from torvyn._flow.reload import Reloader as NewReloader
 
         self.screen = screen
         self.number: int | None = number
@@ -202,7 +202,7 @@ class _FlowRun:
         return self._outcome
 
     def _follow(self, plan: Plan) -> ForegroundRun:
-        from torvyn.reactor import Flow as NewFlow
+        from torvyn._flow.flow import Flow as NewFlow
 
         assert self.reloader is not None
         if self._supervisor is not None:

@@ -24,12 +24,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn._io.resources import read_resources, resident_bytes
-from torvyn.components.restart import keep_running
+from torvyn._io.restart import keep_running
 from torvyn.errors import TorvynError
 
 if TYPE_CHECKING:
-    from torvyn.reactor import Flow
-    from torvyn.reactor.health import HealthCheck
+    from torvyn._flow.flow import Flow
+    from torvyn._flow.health import HealthCheck
 
 
 class UnixServer:

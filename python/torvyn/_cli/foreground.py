@@ -32,15 +32,16 @@ from torvyn._io.supervision import is_notified, notify, watchdog_interval_s
 from torvyn.errors import Internal
 
 if TYPE_CHECKING:
+    from torvyn._flow.flow import Flow
+    from torvyn._flow.health import FlowHealth, HealthCheck
     from torvyn._link.plan import Plan
-    from torvyn.reactor import Flow
-    from torvyn.reactor.health import FlowHealth, HealthCheck
 
 if TYPE_CHECKING:
     from torvyn._io.process import SignalWaiter
 
     pass
-    from torvyn.reactor import Flow, Statistics
+    from torvyn._flow.flow import Flow
+    from torvyn._flow.statistics import Statistics
 
 logger = logging.getLogger("torvyn.cli")
 
@@ -393,7 +394,7 @@ class Supervisor:
 
 def make_health_check(plan: Plan) -> HealthCheck:
     """A flow has stalled when it stands still for as long as the watchdog waits."""
-    from torvyn.reactor.health import HealthCheck
+    from torvyn._flow.health import HealthCheck
 
     interval_s = watchdog_interval_s()
     stall_s = _STALL_S if interval_s is None else 2 * interval_s

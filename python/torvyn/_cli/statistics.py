@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torvyn._flow.statistics import EdgeStatistics, NodeStatistics, Statistics
     from torvyn._link.plan import Plan
-    from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 
 _COUNTS = (
     "received", "passed", "filtered", "failed", "dead_lettered", "set_aside", "absorbed",

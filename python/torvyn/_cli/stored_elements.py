@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from torvyn.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
+    from torvyn._durable.dead_letters import DeadLetter, DeadLetterStore
     from torvyn._link.plan import EdgePlan, Plan
-    from torvyn.durable.dead_letters import DeadLetter, DeadLetterStore
     from torvyn.errors import Diagnostic
 
 
@@ -25,9 +25,9 @@ def store_warnings(*plans: Plan) -> list[Diagnostic]:
 
 
 def _warnings(plan: Plan) -> list[Diagnostic]:
-    from torvyn.durable import inspect_store
+    from torvyn._durable.disk.salvage import inspect_store
+    from torvyn._flow.checks import state_path
     from torvyn.errors import Diagnostic, Location
-    from torvyn.reactor.run.stored_shape import state_path
 
     path = state_path(plan)
     report = inspect_store(path)
@@ -59,9 +59,9 @@ class WaitingElements:
 
 class StoredElements:
     def __init__(self, plan: Plan) -> None:
-        from torvyn.durable.dead_letters import DeadLetterStore
-        from torvyn.reactor.carriers.durable_run import letters_path
-        from torvyn.reactor.run.stored_shape import state_path
+        from torvyn._durable.dead_letters import DeadLetterStore
+        from torvyn._durable.durable_run import letters_path
+        from torvyn._flow.checks import state_path
 
         self.plan = plan
         self.path: Path = state_path(plan)
@@ -79,7 +79,7 @@ class StoredElements:
     def waiting(self) -> tuple[bool, list[WaitingElements]]:
         """Whether the flow runs, and what waits on each of its `disk` edges, as far as another
         process may know it."""
-        from torvyn.durable import log_statistics
+        from torvyn._durable.disk.salvage import log_statistics
 
         logs = log_statistics(self.path)
         if logs is not None:
@@ -115,7 +115,8 @@ class StoredElements:
 
     def drop_waiting(self, log: str) -> int:
         """Removes what waits on an edge of a flow that does not run; returns how much it was."""
-        from torvyn.durable import DurableStore, LogOptions
+        from torvyn._durable.backend import LogOptions
+        from torvyn._durable.disk.store import DurableStore
 
         edge = self.logs().get(log)
         if edge is None and log not in dict.fromkeys(each.edge for each in self.waiting()[1]):

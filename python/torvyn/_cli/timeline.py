@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torvyn._flow.flow import Flow
     from torvyn._link.plan import Plan
-    from torvyn.reactor import Flow
 
     RawCall = tuple[str, str, int, int, int, int, int]
 

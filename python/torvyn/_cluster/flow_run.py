@@ -22,8 +22,8 @@ from torvyn._cluster.merged_statistics import merge_statistics
 from torvyn._cluster.placement import Group, Placement
 from torvyn._cluster.ray_cluster import actor_options
 from torvyn._contract.enums import FlowState
+from torvyn._flow.statistics import Statistics
 from torvyn.errors import ClusterError
-from torvyn.reactor import Statistics
 
 _RETRY_S: Final = 0.1
 """A replica that could not be reached is asked again after this time."""

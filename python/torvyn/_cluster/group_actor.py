@@ -15,12 +15,13 @@ from typing import Any
 from torvyn._cluster.job import ErrorReport, GroupEnd, GroupJob
 from torvyn._cluster.output import forward_output
 from torvyn._cluster.project_copy import open_project
+from torvyn._flow.flow import Flow
+from torvyn._flow.statistics import Statistics
 from torvyn._io.process import shorten_switch_interval
 from torvyn._link.plan import Plan
 from torvyn._link.project_linker import ProjectLinker
 from torvyn._observe.logs import show_logs
 from torvyn.errors import TorvynError
-from torvyn.reactor import Flow, Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class _DiscardOnce:
     not before those that continue it."""
 
     def __init__(self, plan: Plan, run: str) -> None:
-        from torvyn.reactor.run.stored_shape import state_path
+        from torvyn._flow.checks import state_path
 
         self._run = run
         self._mark: Path = state_path(plan).with_name("discarded-for")

@@ -13,8 +13,8 @@ from torvyn.errors import Diagnostic, FlowError, Internal, TorvynError
 
 if TYPE_CHECKING:
     from torvyn._cluster.output import OutputAddress
+    from torvyn._flow.statistics import Statistics
     from torvyn._link.overrides import Overrides
-    from torvyn.reactor import Statistics
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from torvyn._cluster.placement import Placement
 from torvyn._contract.enums import FlowState
-from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
+from torvyn._flow.statistics import EdgeStatistics, NodeStatistics, Statistics
 
 Counts = TypeVar("Counts", NodeStatistics, EdgeStatistics)
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from torvyn._durable.nats.entry import who_runs
+from torvyn._durable.nats.failures import flow_runs
+from torvyn._durable.nats.names import FlowNames
+from torvyn._io.jetstream import BrokerThread, StreamState
 from torvyn._link.plan import ClusterPlan
-from torvyn.jetstream.streams import StreamState
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.names import FlowNames
-from torvyn.reactor.carriers.nats.presence import who_runs
-from torvyn.reactor.carriers.nats.refusals import flow_runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,21 +33,20 @@ from torvyn._cluster.output import STDOUT, OutputAddress, OutputRelay
 from torvyn._cluster.placement import Placement, place
 from torvyn._cluster.project_copy import copy_project
 from torvyn._cluster.ray_cluster import RayTarget, connected, parse_target
+from torvyn._durable.nats.entry import SegmentEntry, open_bucket
+from torvyn._durable.nats.names import FlowNames, token
 from torvyn._io.broker_login import NO_LOGIN
+from torvyn._io.jetstream import BrokerThread, Entries
 from torvyn._io.local_cluster import address as local_broker
+from torvyn._io.nats import BrokerUnavailable
 from torvyn._link.overrides import Overrides
 from torvyn._link.plan import Plan, segments_of
 from torvyn._link.project_linker import ProjectLinker
 from torvyn._manifest.records import Manifest
 from torvyn.errors import FlowError
-from torvyn.jetstream import BrokerUnavailable, Entries
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.entries.flow_bucket import open_bucket
-from torvyn.reactor.carriers.nats.entries.segment_entry import SegmentEntry
-from torvyn.reactor.carriers.nats.names import FlowNames, token
 
 if TYPE_CHECKING:
-    from torvyn.reactor import Statistics
+    from torvyn._flow.statistics import Statistics
 
 logger = logging.getLogger("torvyn.cluster")
 

@@ -78,7 +78,7 @@ class ArtifactEntry:
     """Of its manifest."""
     size: int
     """The bytes of its manifest and all its layers: the most that is downloaded."""
-    torvyn: Requirement = Requirement(())  # noqa: RUF009
+    torvyn: Requirement = Requirement(())
     """Which versions of torvyn run it."""
 
     @classmethod

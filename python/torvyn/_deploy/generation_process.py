@@ -28,8 +28,8 @@ from torvyn._deploy.deployment import Deployment
 from torvyn._deploy.generation_state import GenerationRecord
 from torvyn._deploy.trial import Statuses
 from torvyn._io.process import SignalWaiter
+from torvyn._io.restart import keep_running
 from torvyn._io.supervision import CONTROL, OVERLAPS, PREPARED, STOP_S, notify, watchdog_interval_s
-from torvyn.components.restart import keep_running
 from torvyn.transport.listener.handed_sockets import VARIABLE as SOCKETS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from torvyn._deploy import channel
-from torvyn.components.restart import keep_running
+from torvyn._io.restart import keep_running
 
 logger = logging.getLogger("torvyn.edge")
 

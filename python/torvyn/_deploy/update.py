@@ -50,7 +50,7 @@ from torvyn._deploy.settings import DeploymentSettings, Following
 from torvyn._deploy.source import ChannelSource, Progress, open_source
 from torvyn._deploy.trust import ChannelTrust, accept
 from torvyn._io.backoff import Backoff
-from torvyn.components.restart import keep_running
+from torvyn._io.restart import keep_running
 from torvyn.errors import Diagnostic, TorvynError
 
 VERSION: Final = "org.opencontainers.image.version"

@@ -7,6 +7,11 @@ event_loop       what asyncio lacks
 other_loops      event loops of other libraries, on which nothing of ours runs
 per_loop         what each event loop has its own of
 turns            turns on a loop, for tasks that always have more to do
+start_wait       how long the start of a flow waits for a disk or a broker
+connection       the state of a component's connection
+restart          loops that do not end before they are told to
+nats             the connection to a NATS server
+jetstream        streams, messages and entries that a NATS server stores
 closing          `with` and `async with` for objects that have `close`
 http_client      HTTP connections of aiohttp, one pool per loop
 process          signals, handlers of faults and the switch interval of this process

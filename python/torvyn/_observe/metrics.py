@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from torvyn._io.resources import resident_bytes
 
 if TYPE_CHECKING:
-    from torvyn.reactor.statistics import NodeStatistics, Statistics
+    from torvyn._flow.statistics import NodeStatistics, Statistics
 
 Kind = Literal["sum", "gauge", "histogram"]
 Collect = Callable[[], Iterable["Metric"]]

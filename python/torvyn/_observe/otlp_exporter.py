@@ -17,14 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn._durable.backend import MIN_LOG_BYTES
 from torvyn._io.backoff import Backoff
 from torvyn._observe.metrics import Collect, Metric
 from torvyn._observe.otlp_messages import metrics_request, traces_request
 from torvyn._observe.otlp_sender import SIGNALS, Endpoint, Request, Sender, Signal
 from torvyn._observe.otlp_spool import Spool
 from torvyn._observe.spans import Span
-from torvyn.durable import MIN_LOG_BYTES, StoreUnavailable
-from torvyn.errors import TorvynError
+from torvyn.errors import StoreUnavailable, TorvynError
 
 logger = logging.getLogger("torvyn.observe")
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from torvyn._durable.backend import Append, LogOptions, Transaction
+from torvyn._durable.disk.store import DurableStore
 from torvyn._observe.otlp_sender import SIGNALS, Request, Signal
-from torvyn.durable import Append, DurableStore, LogOptions, StoreUnavailable, Transaction
+from torvyn.errors import StoreUnavailable
 
 _PAGE_BYTES: Final = 256 * 1024
 

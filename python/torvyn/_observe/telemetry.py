@@ -13,9 +13,10 @@ from torvyn.errors import TorvynError
 from torvyn.protocol.traceparent import begin
 
 if TYPE_CHECKING:
+    from torvyn._flow.flow import Flow
+    from torvyn._flow.statistics import Statistics
     from torvyn._link.plan import TelemetryPlan
     from torvyn._observe.otlp_exporter import OtlpExporter
-    from torvyn.reactor import Flow, Statistics
 
 _CLOSE_S: Final = 4.0
 """How long a collector that does not answer may delay the end of a command."""

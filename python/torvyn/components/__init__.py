@@ -3,11 +3,9 @@
 builtin      the components, one file each: `role_name.py`
 spec         the spec of a component: name, summary, options
 config       a node's config as typed options
-connection   the state of a connection, and the delays between tries
 identity     what identifies an element in every run of its flow
 batch_results  which elements of a batch a sink refuses for good
 retry        repeats a call while the other side is away
-restart      loops of threads and tasks, which begin again when they fail
 event_time   event time from fields, and the wall clock
 keys         one component per key
 windows      the state of `window`
@@ -37,6 +35,7 @@ from typing import TYPE_CHECKING, Final
 from torvyn._lazy import attach
 
 if TYPE_CHECKING:
+    from torvyn._io.connection import Connection as Connection
     from torvyn.components.builtin.aggregator_batch import Batcher as Batcher
     from torvyn.components.builtin.aggregator_join import Join as Join
     from torvyn.components.builtin.aggregator_sentence import Sentence as Sentence
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     from torvyn.components.builtin.source_tcp import Tcp as TcpSource
     from torvyn.components.builtin.source_timer import Timer as Timer
     from torvyn.components.builtin.source_udp import Udp as UdpSource
-    from torvyn.components.connection import Connection as Connection
 
 __all__ = [
     "BUILTINS",
@@ -211,6 +209,4 @@ CLASSES: Final[dict[str, str]] = {
 
 # Hidden from type checkers: with a `__getattr__` they would accept misspelt names.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = attach(
-        __name__, {**CLASSES, "Connection": "torvyn.components.connection"}
-    )
+    __getattr__, __dir__ = attach(__name__, {**CLASSES, "Connection": "torvyn._io.connection"})

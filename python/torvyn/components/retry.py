@@ -13,7 +13,7 @@ from typing import ClassVar, Final, TypeVar
 from torvyn._contract.roles import Sink
 from torvyn._contract.signals import PENDING, Pending
 from torvyn._io.backoff import Backoff
-from torvyn.components.connection import Connection
+from torvyn._io.connection import Connection
 from torvyn.components.spec import Option, Spec
 from torvyn.errors import Unavailable, os_reason
 

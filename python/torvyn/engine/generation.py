@@ -141,9 +141,8 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
 
 def load_flows() -> None:
     """Imports what answers through flows need."""
-    import torvyn.engine.answer.direct_path
-    import torvyn.engine.prompt.prompt_flow
-    import torvyn.reactor.run.execution  # noqa: F401
+    # The linter looks at the first of these lines only.
+    import torvyn._flow.execution  # noqa: F401
 
     _answer_flows()
 

@@ -15,10 +15,10 @@ from torvyn._contract.config import init_argument
 from torvyn._contract.element import Element
 from torvyn._contract.roles import ROLES, Aggregator, Component, Filter, Processor, Router, Sink
 from torvyn._contract.roles import Source as SourceRole
+from torvyn._flow.flow import Flow
+from torvyn._flow.statistics import EdgeStatistics, NodeStatistics, Statistics
 from torvyn.components.config import config_text
 from torvyn.errors import TorvynError
-from torvyn.reactor import Flow
-from torvyn.reactor.statistics import EdgeStatistics, NodeStatistics, Statistics
 from torvyn.testing._components import CollectingSink, Item, ScriptedSource
 from torvyn.testing._flow_run import FlowRun, idle, run_flow
 

@@ -15,12 +15,13 @@ from torvyn._contract.functions import Stage, as_component
 from torvyn._contract.options import FlowOptions
 from torvyn._contract.roles import Component
 from torvyn._contract.signals import End
+from torvyn._flow.flow import Flow
+from torvyn._flow.statistics import Statistics
+from torvyn._flow.stepper import Stepper
 from torvyn._link.component_library import Library, instantiate
 from torvyn._manifest.problems import Problems
 from torvyn._native import ManualClock
 from torvyn.errors import LinkError
-from torvyn.reactor import Flow, Statistics
-from torvyn.reactor.stepper import Stepper
 from torvyn.testing._components import CollectingSink
 from torvyn.testing._variants import as_variant
 

@@ -51,7 +51,7 @@ HANGING = """
 """
 WITHOUT_UPLINK = """
     import threading
-    from torvyn.components.connection import Connection
+    from torvyn._io.connection import Connection
     class Deliver(torvyn.Sink):
         run = "thread"
         def init(self, config):
@@ -61,7 +61,7 @@ WITHOUT_UPLINK = """
             threading.Event().wait()
 """
 CONNECTING = """
-    from torvyn.components.connection import Connection
+    from torvyn._io.connection import Connection
     class Feed(torvyn.Source):
         def init(self, config):
             self.connection = Connection("feed", "plc:502")

@@ -10,10 +10,9 @@ import pytest
 
 import torvyn
 from torvyn._cluster.session import RunRecord, begin_run, end_run
+from torvyn._durable.nats.names import FlowNames
+from torvyn._io.jetstream import BrokerThread, Entries
 from torvyn._link.plan import Plan
-from torvyn.jetstream import Entries
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.names import FlowNames
 
 pytestmark = pytest.mark.timeout(120)
 

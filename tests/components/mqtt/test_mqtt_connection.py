@@ -20,7 +20,7 @@ pytestmark = needs_mosquitto
 @pytest.fixture
 def changed(monkeypatch):
     """Waits until a connection has the state."""
-    from torvyn.components.connection import Connection
+    from torvyn._io.connection import Connection
 
     moved = threading.Condition()
     for name in ("connected", "lost", "rejected"):
@@ -45,7 +45,7 @@ def test_boots_with_no_network_12_the_source_starts_and_connects_later(tmp_path,
     broker = Mosquitto(tmp_path)
     source = driven(broker.url)
     status = changed(source.source.connection, "waiting")
-    assert (status.reason, status.connects) == ("Connection refused", 0)
+    assert (status.reason, status.connects) == ("connection refused", 0)
 
     broker.start()
 
@@ -76,7 +76,7 @@ def test_on_disconnect_fail_ends_the_flow_with_the_reason(driven, changed):
     source = driven(f"mqtt://127.0.0.1:{free_port()}", on_disconnect="fail")
     changed(source.source.connection, "waiting")
 
-    with pytest.raises(Unavailable, match="Connection refused"):
+    with pytest.raises(Unavailable, match="connection refused"):
         source.take(1)
 
 

@@ -28,9 +28,9 @@ from scale import sample
 import torvyn
 from nats_server import NatsServer
 from torvyn import PENDING, Element, TorvynError
+from torvyn._durable.disk.backend import DiskEdge
+from torvyn._durable.disk.clock import AgeClock
 from torvyn._native import ManualClock
-from torvyn.durable.clock import AgeClock
-from torvyn.reactor.carriers.disk_edge import DiskEdge
 
 PAYLOAD = "x" * 1000
 FITS = 100

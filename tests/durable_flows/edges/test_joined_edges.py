@@ -10,9 +10,10 @@ from typing import Any
 from durable_parts import AckSource, GatedSink, check_account, wait_until
 
 import torvyn
+from torvyn._durable.backend import LogOptions
+from torvyn._durable.disk.store import DurableStore
 from torvyn.components import SQLiteSink as SQLite
 from torvyn.components.http.batch_body import BodyEncoder
-from torvyn.durable import DurableStore, LogOptions
 
 COUNT = 200
 

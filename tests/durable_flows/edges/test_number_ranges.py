@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.reactor.carriers.number_ranges import NumberRanges
+from torvyn._durable.disk.backend import NumberRanges
 
 RANGES = st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda r: (r[0], r[0] + r[1]))
 EMPTY = st.integers(0, 40).map(lambda number: (number, number - 3))

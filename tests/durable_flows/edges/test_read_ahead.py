@@ -17,11 +17,11 @@ from scale import sample
 
 import torvyn
 from torvyn import PENDING, Element, Output
-from torvyn.durable import DurableStore, LogOptions
-from torvyn.durable.disk.high_water import HighWaterFile
-from torvyn.durable.disk.store_file import OpenTransaction, StoreFile
-from torvyn.reactor.carriers import outage
-from torvyn.reactor.carriers.wired_plan import QUEUE_SHARE
+from torvyn._durable import outage
+from torvyn._durable.backend import LogOptions
+from torvyn._durable.disk.files import HighWaterFile, OpenTransaction, StoreFile
+from torvyn._durable.disk.store import DurableStore
+from torvyn._durable.segments import QUEUE_SHARE
 
 ORDERS = ("oldest-first", "live-first")
 MIB = 1024 * 1024

@@ -17,8 +17,8 @@ from typing import Any
 from gateway_process import Broker
 
 import torvyn
-from torvyn.durable import DurableStore
-from torvyn.durable.dead_letters import FILE, DeadLetterStore
+from torvyn._durable.dead_letters import FILE, DeadLetterStore
+from torvyn._durable.disk.store import DurableStore
 
 
 class Refusing(torvyn.Sink):

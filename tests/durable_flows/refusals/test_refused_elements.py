@@ -13,12 +13,12 @@ from refusing_peers import ACCEPT_EVERYTHING, PEERS, Modbus, Peer, connected, re
 from scale import sample
 
 import torvyn
+from torvyn._durable.dead_letters import FILE, DeadLetterStore
 from torvyn._link.component_library import instantiate
 from torvyn._link.plan import ComponentRef
 from torvyn._native import EdgeLog
 from torvyn.components import BUILTINS, SINKS
 from torvyn.components.http.uplink import UNKNOWN_IN_A_ROW
-from torvyn.durable.dead_letters import FILE, DeadLetterStore
 from torvyn.testing import ScriptedSource, check_account
 
 COUNT = 12

@@ -331,9 +331,9 @@ def run_limited(blocks: int, *words: str) -> subprocess.CompletedProcess[str]:
 LOOK = """
 import sys
 from pathlib import Path
-from torvyn.edge.generations import Deployment
+from torvyn._deploy.deployment import Deployment
 from torvyn._deploy.settings import DeploymentSettings, Following
-from torvyn.edge.update import Updater
+from torvyn._deploy.update import Updater
 from torvyn.errors import TorvynError
 
 folder, source, pem = sys.argv[1:]

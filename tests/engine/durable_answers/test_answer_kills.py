@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from answer_process import ANSWER
 
-from torvyn.durable import inspect_store
+from torvyn._durable.disk.salvage import inspect_store
 
 PROCESS = Path(__file__).with_name("answer_process.py")
 KILLS = 5

@@ -15,10 +15,10 @@ SEED = 20
 BATCH = """
 import time, resource
 from torvyn.errors import TorvynError
-from torvyn.sandbox import compiler_client
+from torvyn._sandbox import compiler
 
 kinds, slowest = {}, 0.0
-compiler_client.reuse_process().__enter__()
+compiler.reuse_process().__enter__()
 for file in sorted(Path(sys.argv[1]).iterdir()):
     print(file.name, file=sys.stderr, flush=True)
     started = time.monotonic()

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import sample
 
+from torvyn._flow.flow import Flow
 from torvyn.components import Sentence
 from torvyn.engine import Scripted
-from torvyn.reactor import Flow
 
 EVIL = "x\n[torvyn] error: forged\r\x1b[2J\x00\u2028data: forged\n\n"
 

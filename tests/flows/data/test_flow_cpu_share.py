@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import torvyn
+from torvyn._flow.cpu_throttle import BURST_S, CHECK_S, FLOW, CpuThrottle
 from torvyn.errors import LinkError
-from torvyn.reactor.run.cpu_throttle import BURST_S, CHECK_S, FLOW, CpuThrottle
 
 SPIN_NS = 5_000_000
 COUNT = 40

@@ -11,7 +11,7 @@ import pytest
 
 import torvyn
 from torvyn._cli.statistics import statistics_tables
-from torvyn.reactor.cpu_time import ThreadCpuTime, TimedCoroutine
+from torvyn._flow.cpu_time import ThreadCpuTime, TimedCoroutine
 
 SPIN_NS = 2_000_000
 COUNT = 50

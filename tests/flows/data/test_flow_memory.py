@@ -58,7 +58,7 @@ def test_the_token_streaming_example_takes_less_than_4_kb() -> None:
     nodes = (*others, replace(sink, component=stalling))
 
     # It waits in the second sentence, after the filter has dropped a token.
-    ran = run_flow(torvyn.reactor.Flow.from_plan(replace(plan, nodes=nodes)), until=idle)
+    ran = run_flow(torvyn._flow.flow.Flow.from_plan(replace(plan, nodes=nodes)), until=idle)
 
     assert (len(nodes), ran.statistics.filtered) == (4, 1)
     assert ran.flow.memory()["state_bytes"] < STATE_BYTES

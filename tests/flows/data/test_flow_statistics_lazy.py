@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, asdict, replace
 import pytest
 
 import torvyn
-from torvyn.reactor.statistics import Statistics
+from torvyn._flow.statistics import Statistics
 
 
 def run_flow() -> Statistics:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import torvyn
-from torvyn.components.connection import Connection
-from torvyn.reactor.health import FlowHealth, HealthCheck
+from torvyn._flow.health import FlowHealth, HealthCheck
+from torvyn._io.connection import Connection
 
 COUNT = 3
 STALL_S = 60.0

@@ -229,7 +229,7 @@ def test_a_plan_of_named_components_survives_pickling():
     back = pickle.loads(pickle.dumps(plan))
 
     assert back == plan
-    assert torvyn.reactor.Flow.from_plan(back).run().produced == 20
+    assert torvyn._flow.flow.Flow.from_plan(back).run().produced == 20
 
 
 def test_a_flow_runs_once_whoever_starts_it():

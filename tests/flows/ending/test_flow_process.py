@@ -192,7 +192,7 @@ def test_a_forked_child_runs_flows_of_its_own():
 def test_importing_torvyn_starts_no_thread():
     process = start(
         """
-        import torvyn.reactor, torvyn.testing
+        import torvyn._flow.flow, torvyn.testing
         print(len(os.listdir(f"/proc/{os.getpid()}/task")))
         """
     )

@@ -11,9 +11,9 @@ import pytest
 from blocking_components import RUNS, Blocker, part
 
 import torvyn
+from torvyn._flow import limits
+from torvyn._flow.threads import run_on_spare_thread
 from torvyn.errors import FlowError
-from torvyn.reactor.threads import time_limits
-from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.1
@@ -24,7 +24,7 @@ ENOUGH_S = 20
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch):
-    monkeypatch.setattr(time_limits, "GRACE_S", 0.05)
+    monkeypatch.setattr(limits, "GRACE_S", 0.05)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def limited(stage, *, sink=None, deadline_s=None, init_timeout_s=None, teardown_
         flow.add("sink", sink or CollectingSink()).connect("stuck", "sink")
     plan = flow.plan
     runtime = dataclasses.replace(plan.runtime, teardown_timeout_s=teardown_timeout_s)
-    return torvyn.reactor.Flow.from_plan(dataclasses.replace(plan, runtime=runtime))
+    return torvyn._flow.flow.Flow.from_plan(dataclasses.replace(plan, runtime=runtime))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_teardown_that_does_not_return_is_left_behind(blocker, run, caplog):
     flow.connect("source", "stuck").connect("stuck", "sink")
     plan = flow.plan
     runtime = dataclasses.replace(plan.runtime, teardown_timeout_s=LIMIT_S)
-    flow = torvyn.reactor.Flow.from_plan(dataclasses.replace(plan, runtime=runtime))
+    flow = torvyn._flow.flow.Flow.from_plan(dataclasses.replace(plan, runtime=runtime))
 
     with caplog.at_level(logging.WARNING, "torvyn"):
         assert flow.start().wait(ENOUGH_S)
@@ -245,7 +245,7 @@ def test_a_component_that_keeps_its_callers_thread_is_reported(blocker, reports,
     flow.add("stuck", part(stuck, "inline"), init_timeout_s=LIMIT_S).connect("source", "stuck")
     plan = flow.plan
     runtime = dataclasses.replace(plan.runtime, teardown_timeout_s=LIMIT_S)
-    flow = torvyn.reactor.Flow.from_plan(dataclasses.replace(plan, runtime=runtime))
+    flow = torvyn._flow.flow.Flow.from_plan(dataclasses.replace(plan, runtime=runtime))
 
     def release_when_reported():
         assert reports.came.wait(ENOUGH_S)
@@ -292,7 +292,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_running(blocker, monkeypatch
         raise KeyboardInterrupt
 
     flow = limited(part(stuck, "inline"), init_timeout_s=60)
-    monkeypatch.setattr("torvyn.reactor.run.execution.run_on_spare_thread", run_and_interrupt)
+    monkeypatch.setattr("torvyn._flow.execution.run_on_spare_thread", run_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         flow.start()
     stuck.released.set()

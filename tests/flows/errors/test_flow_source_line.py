@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import torvyn
+from torvyn._flow.failures import source_line
 from torvyn.components import JsonMap
-from torvyn.reactor.source_line import source_line
 
 HERE = Path(__file__).name
 

@@ -266,8 +266,8 @@ def test_a_flow_may_end_inside_its_own_callback():
 
 def test_a_callback_that_fails_does_not_silence_the_others_of_its_loop():
     async def main():
+        from torvyn._flow.event_loop import waker_of
         from torvyn._native import Waker
-        from torvyn.reactor.loop_waker import waker_of
 
         loop = asyncio.get_running_loop()
         heard, told = asyncio.Event(), []

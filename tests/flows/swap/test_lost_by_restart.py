@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torvyn
+from torvyn._flow.plan_difference import lost_by_restart
+from torvyn._flow.statistics import BrokerStatistics, EdgeStatistics
 from torvyn._link.plan import Plan
-from torvyn.reactor.statistics import BrokerStatistics, EdgeStatistics
-from torvyn.reactor.swap.plan_difference import lost_by_restart
 
 EMPTY = EdgeStatistics("in", "output", "out", 5, 5, 0, 0, 0, 0, 1, 1, 0, carrier="disk")
 WAITING = replace(EMPTY, taken=2, unread=3)

@@ -11,8 +11,7 @@ from nats_parts import Sum as Sums
 
 import torvyn
 from nats_server import NatsServer
-from torvyn.reactor.carriers.nats.input_edge import InputEdge
-from torvyn.reactor.carriers.nats.output_edge import OutputEdge
+from torvyn._durable.nats.edges import InputEdge, OutputEdge
 
 CHILD_S = 30.0
 

@@ -8,8 +8,8 @@ from nats_parts import Collected, check_account, part
 
 import torvyn
 from nats_server import NatsServer
-from torvyn.jetstream.requests import ask
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
+from torvyn._io.jetstream import BrokerThread
+from torvyn._io.nats import ask
 
 KEYS, EACH = 500, 8
 

@@ -13,9 +13,9 @@ from nats_parts import Collected, chain, check_account, part, texts, wait_until
 import torvyn
 from nats_server import NatsServer
 from torvyn._cli.commands.top import render_flow
-from torvyn.components.connection import ConnectionState
-from torvyn.reactor.health import HealthCheck, HealthState
-from torvyn.reactor.statistics import BrokerStatistics
+from torvyn._flow.health import HealthCheck, HealthState
+from torvyn._flow.statistics import BrokerStatistics
+from torvyn._io.connection import ConnectionState
 
 
 def stored(flow: torvyn.Flow) -> BrokerStatistics:

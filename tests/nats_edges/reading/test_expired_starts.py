@@ -10,9 +10,9 @@ from nats_parts import Collected, chain, check_account, part, texts, wait_until
 
 import torvyn
 from nats_server import NatsServer
+from torvyn._durable.nats import backend
+from torvyn._flow.statistics import EdgeStatistics
 from torvyn.errors import FlowError
-from torvyn.reactor.carriers.nats import nats_committer
-from torvyn.reactor.statistics import EdgeStatistics
 
 MAX_AGE_S = 1.0
 EXPIRED_S = 2.5
@@ -99,7 +99,7 @@ def test_what_a_writer_that_was_killed_has_saved_is_counted(
     server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process takes its place, so that it saves nothing in the end."""
-    monkeypatch.setattr(nats_committer, "CHECK_S", 0.1)
+    monkeypatch.setattr(backend, "CHECK_S", 0.1)
     source = Numbers(100)
     killed = part(chain(("a", source), ("b", Collected()), max_age_s=MAX_AGE_S), "a").start()
     wait_until(lambda: source.acknowledged == 100)

@@ -12,7 +12,7 @@ from scale import sample
 
 import torvyn
 from nats_server import NatsServer, ask
-from torvyn.reactor.carriers.nats import nats_committer
+from torvyn._durable.nats import backend
 
 COUNT = 30
 MAX_AGE_S = 1.0
@@ -43,7 +43,7 @@ def flow_of(how: str, sink: Collected) -> torvyn.Flow:
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nats_committer, "CHECK_S", 0.05)
+    monkeypatch.setattr(backend, "CHECK_S", 0.05)
 
 
 CASES = list(itertools.product(("all purged", "end purged", "expired"), STREAMS, ("", "r")))

@@ -9,11 +9,11 @@ from nats_parts import Collected, chain, check_account, part, wait_until
 
 from failing_once import UNEXPECTED, fail_once
 from nats_server import NatsServer
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Message, Streams, StreamSpec
-from torvyn.reactor.carriers.nats.broker_thread import BrokerThread
-from torvyn.reactor.carriers.nats.names import EdgeNames
-from torvyn.reactor.carriers.nats.purger import Purger
-from torvyn.reactor.carriers.nats.stream_figures import StreamFigures
+from torvyn._durable.nats.backend import StreamFigures
+from torvyn._durable.nats.edges import Purger
+from torvyn._durable.nats.names import EdgeNames
+from torvyn._io.jetstream import BrokerThread, Streams, StreamSpec
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable, Message
 
 pytestmark = pytest.mark.timeout(60)
 

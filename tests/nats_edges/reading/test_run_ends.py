@@ -13,11 +13,10 @@ from nats_parts import Collected, Sum, chain, check_account, part, run_parts, te
 
 import torvyn
 from nats_server import NatsServer
+from torvyn._durable.nats import backend, entry
+from torvyn._durable.nats.edges import RunEnds
+from torvyn._durable.nats.names import BatchId
 from torvyn.errors import FlowError
-from torvyn.reactor.carriers.nats import nats_committer
-from torvyn.reactor.carriers.nats.batch_ids import BatchId
-from torvyn.reactor.carriers.nats.entries import writer_entries
-from torvyn.reactor.carriers.nats.run_ends import RunEnds
 
 
 def end(writer: int, run: str) -> BatchId:
@@ -139,8 +138,8 @@ def test_a_run_with_a_name_ends_with_the_ends_of_that_name(order: list[str]) -> 
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_entries, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(nats_committer, "CHECK_S", 0.2)
+    monkeypatch.setattr(entry, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(backend, "CHECK_S", 0.2)
 
 
 @pytest.mark.usefixtures("short_patience")

@@ -14,7 +14,7 @@ from asgi_client import within
 from faulty_network import FaultyNetwork
 from scale import sample
 
-from torvyn.jetstream import BrokerConnection
+from torvyn._io.nats import BrokerConnection
 from torvyn.transport.sessions.shared.address import StoreAddress
 from torvyn.transport.sessions.shared.follower import Follower
 from torvyn.transport.sessions.shared.frame_log import FrameMessage

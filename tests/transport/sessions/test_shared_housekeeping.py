@@ -11,9 +11,9 @@ import pytest
 from asgi_client import PATIENCE_S, Client, Gated, within
 from stored_processes import begun, come_back, process
 
+from torvyn._io.nats import ask
 from torvyn._manifest.settings import resolve
 from torvyn.errors import TorvynError
-from torvyn.jetstream.requests import ask
 from torvyn.serve import Application, ServerSettings
 from torvyn.testing import Clock
 from torvyn.transport.sessions.servers import control, peers

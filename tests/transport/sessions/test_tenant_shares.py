@@ -13,8 +13,8 @@ from keyed_server import Keyed
 from scale import sample
 from stored_processes import STATEFUL, WORDS, assert_whole, come_back, killed
 
+from torvyn._io.nats import ask as ask_broker
 from torvyn.engine import Scripted
-from torvyn.jetstream.requests import ask as ask_broker
 from torvyn.serve import Application
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.rejection import Rejection

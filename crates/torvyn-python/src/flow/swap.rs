@@ -12,7 +12,7 @@ use crate::element::foreign::object;
 use crate::flow::blueprint::{NodePlan, nanoseconds, worker_of};
 use crate::lock::lock;
 
-/// `torvyn.reactor.swap.swap_order.SwapOrder`: what to do, and the methods that the flow calls inside its turn.
+/// `torvyn._flow.swap_order.SwapOrder`: what to do, and the methods that the flow calls inside its turn.
 #[derive(FromPyObject)]
 pub struct SwapOrder {
     node: NodePlan,

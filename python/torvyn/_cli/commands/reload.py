@@ -196,7 +196,7 @@ def _diagnostic(fields: dict[str, Any]) -> Diagnostic:
 
 def _raise_refusals(flow: str, difference: dict[str, Any], discard_state: bool) -> None:
     if difference["graph"]:
-        from torvyn.reactor.swap.plan_difference import refuse_graph
+        from torvyn._flow.plan_difference import refuse_graph
 
         if difference["lost"] is None or not discard_state:
             refuse_graph(flow, difference["graph"], difference["lost"])

@@ -83,7 +83,7 @@ def _show_once(screen: Screen, pid: int | None) -> int:
 
 def _check(screen: Screen, found: list[dict[str, Any]]) -> int:
     """For the probe of a container."""
-    from torvyn.reactor.health import FAILED
+    from torvyn._flow.health import FAILED
 
     failed = [each for each in found if each["health"]["state"] in FAILED]
     if screen.is_json:

@@ -10,7 +10,7 @@ from torvyn._cli.target import artifact_options, end_options, flow_options, link
 
 if TYPE_CHECKING:
     from torvyn._cli.timeline import Call, ElementTrace
-    from torvyn.reactor import Flow
+    from torvyn._flow.flow import Flow
 
 EXAMPLE = """\
 torvyn trace --limit 10
@@ -30,7 +30,7 @@ def command(screen: Screen, **options: Any) -> int:
     from torvyn._cli.foreground import run_in_foreground
     from torvyn._cli.screen import output_to_stderr
     from torvyn._cli.timeline import timelines
-    from torvyn.reactor import Flow
+    from torvyn._flow.flow import Flow
 
     plan, limit = link_with_ends(screen, options)
     flow = Flow.from_plan(plan).trace()

@@ -16,9 +16,9 @@ from urllib.parse import SplitResult
 
 from torvyn._contract.element import Element
 from torvyn._contract.roles import Sink
+from torvyn._io.connection import Connection
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.http.batch_body import BodyEncoder
 from torvyn.components.http.http_client import Server
 from torvyn.components.http.uplink import Uplink

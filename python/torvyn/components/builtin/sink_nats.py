@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 from torvyn._contract.element import Element
 from torvyn._contract.roles import Sink
 from torvyn._io.backoff import Backoff
+from torvyn._io.connection import Connection
 from torvyn.components.batch_results import BatchResults, Results, raise_refusal
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.identity import ONCE, identity_of
 from torvyn.components.json_fields import MISSING, get_field, parse_object
 from torvyn.components.network.jetstream import (

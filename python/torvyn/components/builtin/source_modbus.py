@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from torvyn._contract.element import Output
 from torvyn._contract.roles import Source
 from torvyn._contract.signals import PENDING, Pending
+from torvyn._io.connection import Connection
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.network.modbus_device import (
     DEFAULT_PORT,

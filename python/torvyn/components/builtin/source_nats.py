@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Final
 from torvyn._contract.element import Output
 from torvyn._contract.roles import Source
 from torvyn._contract.signals import PENDING, Pending
+from torvyn._io.connection import Connection
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.network.inbox import CAPACITY, Inbox
 from torvyn.components.network.jetstream import JetStreamReader
 from torvyn.components.network.nats_client import (

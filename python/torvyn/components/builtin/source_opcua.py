@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from torvyn._contract.element import Output
 from torvyn._contract.roles import Source
 from torvyn._contract.signals import PENDING, Pending
+from torvyn._io.connection import Connection
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.json_fields import JSON_TYPE, to_json_value, write_json
 from torvyn.components.network.inbox import CAPACITY, Inbox
 from torvyn.components.network.opcua_client import OpcUaClient

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 from torvyn._contract.element import Output
 from torvyn._contract.roles import Source
 from torvyn._contract.signals import PENDING, Pending
+from torvyn._io.connection import Connection
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.files.sqlite_files import DatabaseAway, connect, from_sql, quoted, translated
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.retry import ON_DISCONNECT, PollRetry

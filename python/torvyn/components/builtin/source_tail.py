@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final
 from torvyn._contract.element import Output
 from torvyn._contract.roles import Source
 from torvyn._contract.signals import PENDING, Pending
+from torvyn._io.connection import Connection
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.files.file_position import FINGERPRINT_BYTES, FilePosition
 from torvyn.components.files.rotation import find_rotated
 from torvyn.components.line_format import LineFormat, LineSplitter, SplitLine, line_options

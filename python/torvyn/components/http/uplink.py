@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from torvyn._io.backoff import Backoff
-from torvyn.components.connection import Connection
+from torvyn._io.connection import Connection
+from torvyn._io.restart import keep_running
 from torvyn.components.http.adaptive_rate import AdaptiveRate
 from torvyn.components.http.answer import Response
 from torvyn.components.http.batch_body import Body
 from torvyn.components.http.http_client import HttpClient, Server
-from torvyn.components.restart import keep_running
 from torvyn.errors import InvalidInput, Unavailable, os_reason
 
 UNKNOWN_IN_A_ROW: Final = 8

@@ -15,13 +15,13 @@ import time
 from typing import Any, Final, Protocol
 
 from torvyn._io.backoff import Backoff
+from torvyn._io.connection import Connection
 from torvyn._io.packages import import_package
-from torvyn.components.connection import Connection
+from torvyn._io.restart import keep_running
 from torvyn.components.mqtt.options import Broker, BrokerLimits
 from torvyn.components.mqtt.packets import PINGREQ
 from torvyn.components.mqtt.reader import PacketReader, Receiver
 from torvyn.components.mqtt.subscriptions import Subscriptions
-from torvyn.components.restart import keep_running
 from torvyn.errors import os_reason
 
 _READ_BYTES: Final = 65536

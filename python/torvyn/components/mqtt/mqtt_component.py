@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from torvyn._contract.roles import Component
+from torvyn._io.connection import Connection
 from torvyn.components.config import parse_config
-from torvyn.components.connection import Connection
 from torvyn.components.mqtt.link import Link
 from torvyn.components.mqtt.options import Broker, BrokerLimits
 from torvyn.components.mqtt.packets import Message

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from torvyn._io.event_loop import keep_task
-from torvyn.components.restart import keep_task_running
+from torvyn._io.restart import keep_task_running
 
 REQUEST_MESSAGES: Final = 256
 EXPIRES_S: Final = 30.0

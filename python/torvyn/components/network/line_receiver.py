@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 from torvyn._contract.element import Output
 from torvyn._contract.roles import Source
 from torvyn._contract.signals import PENDING, Pending
-from torvyn.components.connection import Connection
+from torvyn._io.connection import Connection
+from torvyn._io.restart import keep_running
 from torvyn.components.line_format import LineFormat
 from torvyn.components.network.inbox import Inbox
-from torvyn.components.restart import keep_running
 from torvyn.components.retry import RetryLoop
 from torvyn.components.spec import Spec
 from torvyn.errors import Unavailable

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from torvyn._io.connection import Connection
 from torvyn._io.packages import import_package
 from torvyn._io.safe_text import without_credentials
 from torvyn.components.config import wrong_config
-from torvyn.components.connection import Connection
 from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec

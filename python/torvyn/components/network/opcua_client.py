@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from torvyn._io.connection import Connection
 from torvyn._io.packages import import_package, quiet_logger
-from torvyn.components.connection import Connection
 from torvyn.components.network.reconnecting_client import CLOSE_TIMEOUT_S, ReconnectingClient
 from torvyn.errors import os_reason
 

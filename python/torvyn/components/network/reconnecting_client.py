@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from torvyn._io.background_loop import background_loop, wait_for
 from torvyn._io.backoff import Backoff
+from torvyn._io.connection import Connection
 from torvyn._io.event_loop import end_task, is_ending
-from torvyn.components.connection import Connection
-from torvyn.components.restart import keep_task_running
+from torvyn._io.restart import keep_task_running
 
 CLOSE_TIMEOUT_S: Final = 3.0
 

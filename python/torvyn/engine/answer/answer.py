@@ -17,7 +17,7 @@ from torvyn.engine.request import Request
 from torvyn.protocol.frames import FilterSide, FinishReason, Kind, Usage
 
 if TYPE_CHECKING:
-    from torvyn.reactor import Statistics
+    from torvyn._flow.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)

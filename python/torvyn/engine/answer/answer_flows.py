@@ -19,8 +19,8 @@ from torvyn.engine.request import Request
 from torvyn.protocol.frames import FinishReason, Kind
 
 if TYPE_CHECKING:
+    from torvyn._flow.flow import Flow
     from torvyn._native import NativeFlow
-    from torvyn.reactor import Flow
 
 MakeFlow = Callable[[], "Flow"]
 """Makes a flow without a source and without a sink."""

@@ -14,7 +14,7 @@ from torvyn.errors import FlowError, TorvynError
 from torvyn.protocol.frames import Kind
 
 if TYPE_CHECKING:
-    from torvyn.reactor import Flow
+    from torvyn._flow.flow import Flow
 
 
 class ChoiceFlow:

@@ -20,8 +20,8 @@ from torvyn.errors import FlowError, LinkError, TorvynError
 from torvyn.protocol.frames import FinishReason
 
 if TYPE_CHECKING:
+    from torvyn._flow.flow import Flow
     from torvyn.engine.engine import Engine
-    from torvyn.reactor import Flow
 
 BLOCKED: FinishReason = "content_filter"
 

@@ -139,7 +139,7 @@ class Service(CloseOnExit):
 
 
 def _version_of(plan: Plan, parts: ServiceParts, source: EngineSource) -> _Version:
-    from torvyn.reactor import Flow
+    from torvyn._flow.flow import Flow
 
     guard, prompt_defaults = _prompt_guard(parts)
     answer = parts.answer
@@ -162,8 +162,8 @@ def _source_of(node: NodePlan, plan: Plan) -> EngineSource:
 
 def _prompt_guard(parts: ServiceParts) -> tuple[PromptGuard | None, dict[str, Any]]:
     """The flow for prompts, and the defaults that the `request` node gives."""
+    from torvyn._flow.flow import Flow
     from torvyn.engine.prompt.prompt_flow import PromptGuard
-    from torvyn.reactor import Flow
 
     node, plan = parts.request, parts.prompt
     if node is None or plan is None:

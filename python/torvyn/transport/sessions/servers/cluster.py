@@ -13,8 +13,8 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable, Conflict, Publisher, Refused
 from torvyn.errors import TorvynError
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Conflict, Publisher, Refused
 from torvyn.transport.rejection import unknown_stream
 from torvyn.transport.sessions.servers.control import Control, NoAnswer
 from torvyn.transport.sessions.servers.key_limits import SharedKeyLimits

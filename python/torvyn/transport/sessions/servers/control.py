@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable
 from torvyn.transport.sessions.shared.address import StoreAddress
 
 logger = logging.getLogger("torvyn.transport")

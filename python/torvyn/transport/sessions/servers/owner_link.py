@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable
 from torvyn.transport.sessions.shared.follower import Follower
 from torvyn.transport.sessions.shared.frame_log import FrameLog, FrameMessage, new_frames
 from torvyn.transport.settings import KiB

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from torvyn.jetstream import BrokerUnavailable
+from torvyn._io.nats import BrokerUnavailable
 from torvyn.transport.sessions.servers.control import ALIVE_S, Control, NoAnswer
 
 _EVERY_S: Final = 0.4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.jetstream import BrokerUnavailable, Conflict, Refused
+from torvyn._io.nats import BrokerUnavailable, Conflict, Refused
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.sessions.servers.control import ALL, NoAnswer
 from torvyn.transport.sessions.shared.patience import broker_away

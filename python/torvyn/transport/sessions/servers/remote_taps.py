@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.jetstream import BrokerUnavailable
+from torvyn._io.nats import BrokerUnavailable
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.rejection import unknown_stream

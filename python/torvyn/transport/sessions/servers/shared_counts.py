@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from torvyn.jetstream import BrokerUnavailable, Conflict, Refused
+from torvyn._io.nats import BrokerUnavailable, Conflict, Refused
 from torvyn.transport.access.key_limits import RateLimiter
 from torvyn.transport.rejection import Rejection
 from torvyn.transport.sessions.servers.control import NoAnswer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from torvyn.jetstream import BrokerConnection, Entry, Publisher, Revisions, Streams
+from torvyn._io.jetstream import Entry, Revisions, Streams
+from torvyn._io.nats import BrokerConnection, Publisher
 from torvyn.transport.sessions.shared.address import bucket_stream, bucket_subject
 from torvyn.transport.sessions.shared.patience import append_once, insistently
 

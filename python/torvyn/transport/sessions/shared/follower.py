@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from torvyn.jetstream import BrokerConnection, OrderedReader, StoredMessage
+from torvyn._io.jetstream import OrderedReader, StoredMessage
+from torvyn._io.nats import BrokerConnection
 from torvyn.transport.sessions.shared.frame_log import FrameLog
 
 _ROOM_BYTES: Final = 1 << 26

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from torvyn.jetstream import BrokerConnection, Entry, Publisher, Revisions, Streams
+from torvyn._io.jetstream import Entry, Revisions, Streams
+from torvyn._io.nats import BrokerConnection, Publisher
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 from torvyn.transport.sessions.shared.address import StoreAddress
 from torvyn.transport.sessions.shared.patience import append_once, insistently

@@ -8,8 +8,8 @@ import json
 import logging
 from typing import Final
 
+from torvyn._io.nats import Conflict, Refused
 from torvyn.errors import TorvynError
-from torvyn.jetstream import Conflict, Refused
 from torvyn.transport.sessions.shared.bucket import Bucket
 from torvyn.transport.sessions.shared.store import SharedStore
 

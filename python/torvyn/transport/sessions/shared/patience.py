@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Conflict, Revisions
+from torvyn._io.jetstream import Revisions
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable, Conflict
 from torvyn.transport.sessions.store import SessionLost
 
 T = TypeVar("T")

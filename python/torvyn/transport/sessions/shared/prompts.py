@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torvyn.jetstream import BrokerConnection, Publisher, Revisions, Streams
+from torvyn._io.jetstream import Revisions, Streams
+from torvyn._io.nats import BrokerConnection, Publisher
 from torvyn.transport.sessions.shared.address import StoreAddress
 
 

@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from torvyn.jetstream import BrokerConnection, Publisher
+from torvyn._io.nats import BrokerConnection, Publisher
 from torvyn.transport.sessions.shared.address import StoreAddress
 from torvyn.transport.sessions.shared.bucket import Bucket
 from torvyn.transport.sessions.store_file import StoredSession

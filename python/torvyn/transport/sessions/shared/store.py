@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable, Conflict, Publisher, Refused
 from torvyn.errors import TorvynError
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Conflict, Publisher, Refused
 from torvyn.transport.rejection import prompt_too_large
 from torvyn.transport.sessions.shared.address import StoreAddress
 from torvyn.transport.sessions.shared.frame_log import FrameLog, FrameMessage, parts_of

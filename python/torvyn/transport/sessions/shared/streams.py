@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from torvyn.jetstream import BrokerConnection, Refused
-from torvyn.jetstream.requests import ask
+from torvyn._io.nats import BrokerConnection, Refused, ask
 from torvyn.transport.sessions.shared.address import StoreAddress, bucket_stream, bucket_subject
 
 _NS: Final = 1_000_000_000

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import replace
 from typing import Final
 
-from torvyn.jetstream import BrokerConnection, BrokerUnavailable, Conflict
+from torvyn._io.nats import BrokerConnection, BrokerUnavailable, Conflict
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 from torvyn.transport.sessions.shared.follower import Follower
 from torvyn.transport.sessions.shared.frame_log import FrameLog, FrameMessage, new_frames
