@@ -114,7 +114,7 @@ class DeploymentState:
     left_channels: Mapping[str, Any] = field(default_factory=dict)
     """The same of the channels that it has followed before, by name."""
     exchange: Mapping[str, Any] = field(default_factory=dict)
-    """The last `ExchangeReport`: see `torvyn.edge.running`."""
+    """The last `ExchangeReport`: see `torvyn._deploy.exchange`."""
 
     # Changes
 
