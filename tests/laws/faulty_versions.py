@@ -137,7 +137,7 @@ class SwappedProcessor:
         if init_timeout_s is not None:
             node = replace(node, init_timeout_s=init_timeout_s)
         try:
-            self.flow.swap_node(node, **options)
+            self.flow._swap_node(node, **options)
         except FlowError as error:
             return str(error)
         self.numbers.asked = self.numbers.sent + 10

@@ -78,9 +78,9 @@ class Flow:
         self._trace_limit = 0
         self.is_fresh = False
         """Whether the run discards what earlier runs have saved. Set it before the run."""
-        self.discarded_states: Collection[str] = ()
+        self._discarded_states: Collection[str] = ()
         """The nodes whose saved states the run discards."""
-        self.continued_nodes: Collection[str] = ()
+        self._continued_nodes: Collection[str] = ()
         """The nodes that have run before, in a flow that this one continues."""
         self._is_cancelled = False
         self.request_id: str | None = None
@@ -360,8 +360,8 @@ class Flow:
                 scheduler=scheduler,
                 request_id=self.request_id,
                 is_fresh=self.is_fresh,
-                discards=self.discarded_states,
-                continued=self.continued_nodes,
+                discards=self._discarded_states,
+                continued=self._continued_nodes,
             )
             self._execution = execution
         return execution.prepare()
@@ -413,11 +413,11 @@ class Flow:
         return self._feed_result(execution, native, [text], *result)
 
     @property
-    def native_feed(self) -> NativeFlow | None:
-        """The flow in native code, which may be fed there; `absorb` then takes its outputs."""
+    def _native_feed(self) -> NativeFlow | None:
+        """The flow in native code, which may be fed there; `_absorb` then takes its outputs."""
         return None if self._execution is None else self._execution.native
 
-    def absorb(self, outputs: list[Element]) -> list[Element]:
+    def _absorb(self, outputs: list[Element]) -> list[Element]:
         """Outputs of what was fed in native code. Raises the failure of the flow."""
         execution, native = self._feed_target()
         return self._feed_result(execution, native, [], outputs, 0)
@@ -530,7 +530,7 @@ class Flow:
         raises the reason, and the old component goes on. Call it from any thread, but not from a
         component of the flow.
         """
-        return self.swap_node(self._new_node(node, component, config), **options)
+        return self._swap_node(self._new_node(node, component, config), **options)
 
     async def swap_async(
         self,
@@ -553,7 +553,7 @@ class Flow:
             await asyncio.sleep(_TURN_S)
         return future.result()
 
-    def swap_node(self, node: NodePlan, **options: Unpack[SwapKeywords]) -> SwapReport:
+    def _swap_node(self, node: NodePlan, **options: Unpack[SwapKeywords]) -> SwapReport:
         """Like `swap`, with a node of a plan that was linked anew."""
         future = self._submit(node, options)
         execution = self._execution
@@ -573,7 +573,7 @@ class Flow:
         return list(execution.swaps.swapper.reports)
 
     @property
-    def stateful_nodes(self) -> set[str]:
+    def _stateful_nodes(self) -> set[str]:
         """The nodes whose components have a state."""
         from torvyn._durable.checkpoint import has_state
 
@@ -581,7 +581,7 @@ class Flow:
         return {runner.node.name for runner in runners if has_state(runner.component)}
 
     @property
-    def unsaved_states(self) -> dict[str, str]:
+    def _unsaved_states(self) -> dict[str, str]:
         """What nodes hold that no checkpoint saves, by their names: a restart would lose it."""
         from torvyn._contract.roles import counts_held_elements
         from torvyn._durable.checkpoint import has_state
@@ -598,7 +598,7 @@ class Flow:
         }
 
     @property
-    def running_plan(self) -> Plan:
+    def _running_plan(self) -> Plan:
         """The plan with the components that run now."""
         plan, execution = self.plan, self._execution
         if execution is None:
@@ -609,7 +609,7 @@ class Flow:
     def _new_node(self, name: str, component: Stage, config: Config) -> NodePlan:
         from torvyn._flow.checks import link_node, unknown_node
 
-        plan = self.running_plan
+        plan = self._running_plan
         old = next((node for node in plan.nodes if node.name == name), None)
         if old is None:
             names = ", ".join(f"`{node.name}`" for node in plan.nodes)

@@ -95,7 +95,7 @@ class Reloader:
 
     @property
     def running_plan(self) -> Plan:
-        return self._flow.running_plan
+        return self._flow._running_plan
 
     @property
     def has_ended(self) -> bool:
@@ -129,10 +129,10 @@ class Reloader:
         from torvyn._flow.plan_difference import compare
 
         flow = self._flow
-        found = compare(self.running_plan, new, content, place_free, flow.stateful_nodes)
+        found = compare(self.running_plan, new, content, place_free, flow._stateful_nodes)
         if not found.graph or found.lost is None:
             return found
-        unsaved = (f"of node `{name}` {what}" for name, what in flow.unsaved_states.items())
+        unsaved = (f"of node `{name}` {what}" for name, what in flow._unsaved_states.items())
         return replace(found, lost=(*found.lost, *unsaved))
 
     def _swap(
@@ -146,7 +146,7 @@ class Reloader:
         for change in changes:
             name = change.node.name
             try:
-                report = self._flow.swap_node(change.node, **options)
+                report = self._flow._swap_node(change.node, **options)
             except FlowError as error:
                 errors = [each.to_dict() for each in error.diagnostics]
                 return {"swaps": reports, "errors": errors}
@@ -240,10 +240,10 @@ class Reloader:
 
     def follow(self, flow: Flow) -> None:
         """This flow runs now."""
-        flow.discarded_states, self._discards = self._discards, frozenset()
+        flow._discarded_states, self._discards = self._discards, frozenset()
         if _has_started(self._flow):
             self._continued |= {node.name for node in self._flow.plan.nodes}
-        flow.continued_nodes = self._continued
+        flow._continued_nodes = self._continued
         self._flow = flow
 
 
@@ -285,7 +285,7 @@ def _has_started(flow: Flow) -> bool:
 
 def _with_running_code(flow: Flow) -> Plan:
     """The plan that runs, with new components of the classes that run: their files have changed."""
-    plan, execution = flow.running_plan, flow._execution
+    plan, execution = flow._running_plan, flow._execution
     runners = [] if execution is None else execution.runners
     made = {
         runner.node.name: type(runner.component)()

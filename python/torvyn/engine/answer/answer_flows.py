@@ -108,7 +108,7 @@ class AnswerFlows:
         flow = self._only
         if flow is None or not flow.is_direct or flow.waiting:
             return None
-        return flow.flow.native_feed if self._takes_all_kinds and not self._endings else None
+        return flow.flow._native_feed if self._takes_all_kinds and not self._endings else None
 
     def open_text(self) -> None:
         """Starts the flow of the text before there is any, if it takes all that comes and its

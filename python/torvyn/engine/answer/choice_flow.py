@@ -76,7 +76,7 @@ class ChoiceFlow:
     def absorb(self, outputs: list[Element], out: list[Piece]) -> None:
         """The outputs of text that was fed to the native flow itself."""
         try:
-            self._emit(self.flow.absorb(outputs), out)
+            self._emit(self.flow._absorb(outputs), out)
         except FlowError as error:
             self._fail(error, out)
             raise
