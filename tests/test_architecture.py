@@ -41,13 +41,6 @@ ORDER = (
 )
 RANK = {package: rank for rank, packages in enumerate(ORDER) for package in packages}
 
-UPWARD = {
-    ("_durable.checkpoint", "_flow"),
-    ("_durable.durable_run", "_flow"),
-    ("_durable.nats.startup", "_flow"),
-}
-"""Imports against the order, which are to end. This list may only become shorter."""
-
 # `torvyn._contract` runs without the native module; its elements use it when it is installed.
 NATIVE = (
     "_io.jetstream",
@@ -118,16 +111,8 @@ def test_a_file_imports_only_packages_before_its_own(path: Path) -> None:
         if is_native(name):
             allowed = any(own == home or own.startswith(f"{home}.") for home in NATIVE)
             assert allowed, f"{path}:{line}: {own} may not import the native module"
-        elif other in RANK and other != package and (own, other) not in UPWARD:
+        elif other in RANK and other != package:
             assert RANK[other] < RANK[package], f"{path}:{line}: {package} imports {other}"
-
-
-def test_no_exception_from_the_order_is_left_over() -> None:
-    found = {
-        (module_name(path), name.partition(".")[0]) for path in FILES for _, name in imports(path)
-    }
-
-    assert found >= UPWARD
 
 
 def test_every_package_has_a_place_in_the_order() -> None:

@@ -26,7 +26,7 @@ def store_warnings(*plans: Plan) -> list[Diagnostic]:
 
 def _warnings(plan: Plan) -> list[Diagnostic]:
     from torvyn._durable.disk.salvage import inspect_store
-    from torvyn._flow.checks import state_path
+    from torvyn._durable.segments import state_path
     from torvyn.errors import Diagnostic, Location
 
     path = state_path(plan)
@@ -61,7 +61,7 @@ class StoredElements:
     def __init__(self, plan: Plan) -> None:
         from torvyn._durable.dead_letters import DeadLetterStore
         from torvyn._durable.durable_run import letters_path
-        from torvyn._flow.checks import state_path
+        from torvyn._durable.segments import state_path
 
         self.plan = plan
         self.path: Path = state_path(plan)

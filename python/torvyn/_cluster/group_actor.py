@@ -129,7 +129,7 @@ class _DiscardOnce:
     not before those that continue it."""
 
     def __init__(self, plan: Plan, run: str) -> None:
-        from torvyn._flow.checks import state_path
+        from torvyn._durable.segments import state_path
 
         self._run = run
         self._mark: Path = state_path(plan).with_name("discarded-for")

@@ -33,12 +33,19 @@ from torvyn.components.keys.keyed_roles import Keyed
 from torvyn.errors import ContractError
 
 if TYPE_CHECKING:
-    from torvyn._flow.runner import Runner
+    from torvyn._contract.roles import Component
     from torvyn._link.plan import NodePlan
 
 
 _PLAIN = "plain"
 """The origin of states without keys: what has changed is found by comparing them."""
+
+
+class StateHolder(Protocol):
+    """What holds the component of a node while the flow runs: its runner."""
+
+    node: NodePlan
+    component: Component
 
 
 class CheckpointStore(Protocol):
@@ -54,7 +61,7 @@ class Checkpoints:
     """Which segments of a flow have states, and what a checkpoint of each must fit."""
 
     def __init__(
-        self, wired: WiredPlan, runners: Sequence[Runner], discards: Collection[str] = ()
+        self, wired: WiredPlan, runners: Sequence[StateHolder], discards: Collection[str] = ()
     ) -> None:
         self.wired = wired
         self.runners = runners
@@ -78,7 +85,7 @@ class Checkpoints:
         self.emitted: Callable[[int], int] = lambda _: 0
         """How many elements a node has emitted, while the flow runs."""
 
-    def nodes(self, segment: int) -> list[tuple[int, Runner]]:
+    def nodes(self, segment: int) -> list[tuple[int, StateHolder]]:
         """The nodes of a segment, with their numbers."""
         pairs = zip(self.runners, self.wired.segment_of, strict=True)
         return [(at, runner) for at, (runner, of) in enumerate(pairs) if of == segment]
@@ -220,7 +227,7 @@ def _encode_part(plain: Mapping[str, bytes], keyed: Mapping[str, Keyed], name: P
     return chunk(plain[node], part)
 
 
-def _restore(runner: Runner, parts: Mapping[str, bytes]) -> object:
+def _restore(runner: StateHolder, parts: Mapping[str, bytes]) -> object:
     """Returns what the component's changes are compared with from now on."""
     component: Any = runner.component
     if not has_keys(parts):
@@ -241,14 +248,14 @@ def _changed(then: Mapping[str, str], now: Mapping[str, str], nodes: Sequence[st
     return found
 
 
-def tell_saved(runners: Sequence[Runner]) -> None:
+def tell_saved(runners: Sequence[StateHolder]) -> None:
     """Engines keep account of their answers from now on."""
     for runner in runners:
         if is_instance(runner.component, AnswerNode):
             runner.component.is_saved = True
 
 
-def needs_checkpoints(runner: Runner) -> bool:
+def needs_checkpoints(runner: StateHolder) -> bool:
     """Whether a node's state must fit the position of its input. That of a source which waits for
     acknowledgements has nothing to do with its position."""
     is_acknowledged = runner.node.role == Role.SOURCE and acknowledges(runner.component)

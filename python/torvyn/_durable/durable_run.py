@@ -6,27 +6,21 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torvyn._contract.element import Context
 from torvyn._contract.enums import Role
 from torvyn._durable.backend import LogStatistics
-from torvyn._durable.checkpoint import Checkpoints, needs_checkpoints, tell_saved
+from torvyn._durable.checkpoint import Checkpoints, StateHolder
 from torvyn._durable.committer import CarrierThread
 from torvyn._durable.dead_letters import FILE, DeadLetterStore, ReturnedLetters
 from torvyn._durable.disk.backend import Committer, DiskEdge
 from torvyn._durable.disk.store import DurableStore
-from torvyn._durable.segments import WiredPlan, wire
-from torvyn._flow.checks import check_aggregators, shape_changed, state_path, unfit
-from torvyn._flow.edge_account import fold_carriers
-from torvyn._flow.statistics import Statistics
+from torvyn._durable.segments import WiredPlan, shape_changed, state_path, wire
 from torvyn._io.start_wait import StartWait
 from torvyn._link.plan import Plan
 from torvyn._native import Bell, NativeFlow
 from torvyn.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from torvyn._flow.runner import Runner
 
 
 def letters_path(plan: Plan) -> Path:
@@ -94,12 +88,20 @@ class DurableRun:
             numbered if kinds.get(segment) == {True} else context for segment in wired.segment_of
         ]
 
-    def open(self, runners: Sequence[Runner]) -> None:
-        """Opens the store; raises if the flow is not safe, or does not fit the stored state. Waits
-        for a disk that is full or fails."""
+    def choose(self, runners: Sequence[StateHolder]) -> None:
+        """Decides which segments are saved by checkpoints. Asks nobody."""
         self._checkpoints = Checkpoints(self.wired, runners, self._discards)
+
+    @property
+    def saved_nodes(self) -> list[bool]:
+        """Of each node, whether its segment is saved by checkpoints."""
         by_checkpoint = self._checkpoints.by_checkpoint
-        self._check_aggregators(runners)
+        return [by_checkpoint[of] for of in self.wired.segment_of]
+
+    def open(self, runners: Sequence[StateHolder]) -> None:
+        """Opens the store; raises if the flow does not fit the stored state. Waits for a disk that
+        is full or fails."""
+        by_checkpoint = self._checkpoints.by_checkpoint
         logs = {edge.name: edge.options for edge in self._edges}
         path, retry = state_path(self.plan), self._start_wait.retry
         store = self._store = DurableStore.open(path, logs, retry=retry)
@@ -124,18 +126,6 @@ class DurableRun:
         )
         self._thread.returned = ReturnedLetters(self.letters, store)
         self._thread.returned.open()
-
-    def _check_aggregators(self, runners: Sequence[Runner]) -> None:
-        by_checkpoint = self._checkpoints.by_checkpoint
-        check_aggregators(self.plan, runners, [by_checkpoint[of] for of in self.wired.segment_of])
-
-    def check_swap(self, old: Runner, new: Runner, runners: Sequence[Runner]) -> None:
-        """Raises if a new component does not fit into the checkpoints of the run."""
-        tell_saved([new])
-        if needs_checkpoints(old) != needs_checkpoints(new):
-            what = "only one of them has a `snapshot`, and the flow saves its state"
-            raise unfit(old.node, what, "define `snapshot` and `restore` on both, or on neither")
-        self._check_aggregators(runners)
 
     def restore(self) -> None:
         """Gives initialized components their last states."""
@@ -214,10 +204,6 @@ class DurableRun:
     def close_letters(self) -> None:
         """The last element of the run is settled."""
         self.letters.close()
-
-    def fold(self, wired: Statistics) -> Statistics:
-        """The statistics with each durable edge as one edge again."""
-        return fold_carriers(wired, self.edges())
 
     def edges(self) -> list[tuple[DiskEdge, LogStatistics]]:
         """The edges and what they have stored, now or at the end."""

@@ -6,13 +6,16 @@ flow that only such edges connect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
 
 from torvyn._contract.enums import Role
 from torvyn._contract.roles import Sink, Source
 from torvyn._link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan
+from torvyn.errors import FlowError
 
 if TYPE_CHECKING:
     from torvyn._native import EdgeLog
@@ -160,3 +163,18 @@ def _segments(plan: Plan) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 def _unique(names: Iterable[Name]) -> Iterable[Name]:
     return dict.fromkeys(names)
+
+
+def state_path(plan: Plan) -> Path:
+    """The database of a flow. Its folder is the flow's own."""
+    return Path(plan.state_dir, quote(plan.name, safe=""), "flow.db")
+
+
+def shape_changed(flow: str, differences: Sequence[str]) -> FlowError:
+    listing = "\n".join(f"  - {each}" for each in differences)
+    return FlowError(
+        "durable.shape-changed",
+        f"flow `{flow}` does not fit its saved state:\n{listing}",
+        hint="to keep it, undo the change and run the flow until nothing waits; to discard the "
+        "saved state and what is stored, use `--fresh`",
+    )

@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -26,6 +25,7 @@ from torvyn._contract.enums import Role
 from torvyn._contract.inspection import describe_error, has_attribute, read_attribute
 from torvyn._contract.roles import Component, acknowledges, counts_held_elements
 from torvyn._durable.checkpoint import BYTES, decode, encode, has_state
+from torvyn._durable.segments import shape_changed, state_path
 from torvyn._flow.runner import Runner
 from torvyn._flow.swap_order import Refused, State
 from torvyn._link.component_library import Library
@@ -36,11 +36,6 @@ from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NodeRecord
 from torvyn._manifest.settings import process_settings
 from torvyn.errors import FlowError, LinkError, quoted
-
-
-def state_path(plan: Plan) -> Path:
-    """The database of a flow. Its folder is the flow's own."""
-    return Path(plan.state_dir, quote(plan.name, safe=""), "flow.db")
 
 
 def check_unread_store(plan: Plan, is_fresh: bool) -> None:
@@ -68,16 +63,6 @@ def check_unread_store(plan: Plan, is_fresh: bool) -> None:
             store.discard()
         return
     raise shape_changed(plan.name, unread)
-
-
-def shape_changed(flow: str, differences: Sequence[str]) -> FlowError:
-    listing = "\n".join(f"  - {each}" for each in differences)
-    return FlowError(
-        "durable.shape-changed",
-        f"flow `{flow}` does not fit its saved state:\n{listing}",
-        hint="to keep it, undo the change and run the flow until nothing waits; to discard the "
-        "saved state and what is stored, use `--fresh`",
-    )
 
 
 CODE: Final = "durable.unsafe-aggregator"
@@ -190,6 +175,16 @@ def check_fit(old: NodePlan, new: NodePlan) -> None:
             raise unfit(old, what, "add or remove edges in the manifest, then restart the flow")
     if (new.key is None) != (old.key is None):
         raise unfit(old, "it must have one component per key, or none, as before")
+
+
+def check_saved(old: Runner, new: Runner) -> None:
+    """Raises if the new component does not fit into the checkpoints of a run that has some."""
+    from torvyn._durable.checkpoint import needs_checkpoints, tell_saved
+
+    tell_saved([new])
+    if needs_checkpoints(old) != needs_checkpoints(new):
+        what = "only one of them has a `snapshot`, and the flow saves its state"
+        raise unfit(old.node, what, "define `snapshot` and `restore` on both, or on neither")
 
 
 def check_component(old: Runner, new: Runner) -> None:

@@ -13,7 +13,17 @@ from dataclasses import replace
 
 from torvyn._durable.backend import LogStatistics
 from torvyn._durable.disk.backend import DiskEdge
+from torvyn._durable.durable_run import DurableRun
 from torvyn._flow.statistics import EdgeStatistics, Statistics
+
+
+def fold(wired: Statistics, durable: DurableRun) -> Statistics:
+    """The statistics with each durable edge as one edge again."""
+    if not durable.is_remote:
+        return fold_carriers(wired, durable.edges())
+    from torvyn._flow.nats_account import fold_ends
+
+    return fold_ends(wired, durable)
 
 
 def fold_carriers(

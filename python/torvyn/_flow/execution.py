@@ -171,6 +171,8 @@ class Execution:
 
     async def _init_components(self, driver: LifecycleDriver) -> None:
         if (durable := self.durable) is not None:
+            durable.choose(self.runners)
+            check_aggregators(self.plan, self.runners, durable.saved_nodes)
             opened = partial(durable.open, self.runners)
             await driver.call_apart(opened, durable.cancel_start)
         else:

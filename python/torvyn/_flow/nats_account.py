@@ -9,29 +9,26 @@ run has left counts as entered when it is read. What has expired on the broker c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
+from torvyn._durable.durable_run import DurableRun
 from torvyn._durable.nats.backend import StreamFigures
 from torvyn._durable.nats.edges import InputEdge, OutputEdge
-from torvyn._durable.segments import WiredPlan
+from torvyn._durable.nats.startup import NatsRun
 from torvyn._flow.statistics import BrokerStatistics, EdgeStatistics, NodeStatistics, Statistics
 from torvyn._io.connection import ConnectionState, ConnectionStatus
 
 
-def fold_ends(
-    wired: Statistics,
-    plan: WiredPlan,
-    outputs: Sequence[OutputEdge],
-    inputs: Sequence[InputEdge],
-    figures: StreamFigures | None,
-) -> Statistics:
+def fold_ends(wired: Statistics, run: DurableRun) -> Statistics:
     """Replaces the ends of every `nats` edge by the edge."""
+    assert isinstance(run, NatsRun)
+    outputs, inputs, figures = run.ends()
     nodes = dict(wired.nodes)
     edges = {(edge.source, edge.port, edge.target): edge for edge in wired.edges}
     by_output = {edge.name: edge for edge in outputs}
     by_input = {edge.name: edge for edge in inputs}
-    for ends in plan.edges:
+    for ends in run.wired.edges:
         author = ends.edge
         output, source = by_output.get(ends.log), by_input.get(ends.log)
         before = edges.pop((author.source, author.port, ends.writer), None)

@@ -113,7 +113,9 @@ class RunStatistics:
         )
         if self._durable is None:
             return result
-        return self._durable.fold(result)
+        from torvyn._flow.edge_account import fold
+
+        return fold(result, self._durable)
 
     def _usage(self, runner: Runner) -> tuple[int | None, float]:
         """The CPU time of a node, with that of the components it had before, and its delay."""

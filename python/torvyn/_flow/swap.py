@@ -32,6 +32,7 @@ from torvyn._flow.checks import (
     check_aggregators,
     check_component,
     check_fit,
+    check_saved,
     no_memory,
     plan_transfer,
 )
@@ -514,7 +515,8 @@ class Swapper:
         if execution.durable is None:
             check_aggregators(execution.plan, runners)
         else:
-            execution.durable.check_swap(old, new, runners)
+            check_saved(old, new)
+            check_aggregators(execution.plan, runners, execution.durable.saved_nodes)
         return state
 
     def carry_out(self, execution: Execution, index: int, order: SwapOrder) -> Exchange:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from torvyn._contract.element import Context, Element
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import has_attribute
-from torvyn._durable.checkpoint import Checkpoints
 from torvyn._durable.committer import CarrierThread
 from torvyn._durable.durable_run import DurableRun
 from torvyn._durable.nats.backend import NatsCommitter, StreamFigures
@@ -43,10 +42,7 @@ from torvyn._durable.nats.failures import (
     writers_changed,
 )
 from torvyn._durable.nats.names import PARTITIONS_PER_REPLICA, BatchId, FlowNames, token
-from torvyn._durable.segments import WiredPlan, restrict, wire
-from torvyn._flow.checks import shape_changed
-from torvyn._flow.nats_account import fold_ends
-from torvyn._flow.statistics import Statistics
+from torvyn._durable.segments import WiredPlan, restrict, shape_changed, wire
 from torvyn._io.jetstream import (
     BrokerThread,
     Entries,
@@ -61,7 +57,7 @@ from torvyn._link.plan import ClusterPlan, EdgePlan, Plan, Segment, segments_of
 from torvyn.errors import FlowError, InvalidInput
 
 if TYPE_CHECKING:
-    from torvyn._flow.runner import Runner
+    from torvyn._durable.checkpoint import StateHolder
     from torvyn._native import NativeFlow
 
 Edge = InputEdge | OutputEdge
@@ -269,10 +265,11 @@ class NatsRun(DurableRun):
 
     # Open
 
-    def open(self, runners: Sequence[Runner]) -> None:
-        self._checkpoints = Checkpoints(self.wired, runners, self._discards)
+    def choose(self, runners: Sequence[StateHolder]) -> None:
+        super().choose(runners)
         self._save_between(runners)
-        self._check_aggregators(runners)
+
+    def open(self, runners: Sequence[StateHolder]) -> None:
         broker = self._broker = BrokerThread(
             self._cluster.nats, self.plan.name, self._start_wait, self._cluster.login
         )
@@ -286,7 +283,7 @@ class NatsRun(DurableRun):
             self.wired, self._edges, self._committer, self._checkpoints, self._bell, interval_s
         )
 
-    def _open_patiently(self, broker: BrokerThread, runners: Sequence[Runner]) -> None:
+    def _open_patiently(self, broker: BrokerThread, runners: Sequence[StateHolder]) -> None:
         """A server that has just started may not be ready: each attempt begins anew."""
         while True:
             try:
@@ -295,7 +292,7 @@ class NatsRun(DurableRun):
             except BrokerUnavailable as error:
                 self._start_wait.retry(error)
 
-    def _open_on(self, broker: BrokerThread, runners: Sequence[Runner]) -> None:
+    def _open_on(self, broker: BrokerThread, runners: Sequence[StateHolder]) -> None:
         """Nothing is changed on the broker before everything has been checked."""
         if not self._is_announced:
             broker.call(announce(broker.broker, self._names.presence))
@@ -323,7 +320,7 @@ class NatsRun(DurableRun):
             self._committer.commit_over(is_completed=False)
             raise run_over(entries[0].key, self._cluster.run)
 
-    def _save_between(self, runners: Sequence[Runner]) -> None:
+    def _save_between(self, runners: Sequence[StateHolder]) -> None:
         """A segment that reads and writes is saved by cuts: what it sends is published only
         together with what it has read. Where an aggregator has no state, that is not possible."""
         of, by_checkpoint = self.wired.segment_of, self._checkpoints.by_checkpoint
@@ -426,7 +423,7 @@ class NatsRun(DurableRun):
         return {**before, "position": 0}
 
     def _open_edges(
-        self, broker: BrokerThread, entries: Sequence[SegmentEntry], runners: Sequence[Runner]
+        self, broker: BrokerThread, entries: Sequence[SegmentEntry], runners: Sequence[StateHolder]
     ) -> None:
         by_name = {runner.node.name: runner for runner in runners}
         by_checkpoint = self._checkpoints.by_checkpoint
@@ -546,8 +543,9 @@ class NatsRun(DurableRun):
                 broker.call(self._figures.stop())
         broker.close()
 
-    def fold(self, wired: Statistics) -> Statistics:
-        return fold_ends(wired, self.wired, self._outputs, self._inputs, self._figures)
+    def ends(self) -> tuple[Sequence[OutputEdge], Sequence[InputEdge], StreamFigures | None]:
+        """The ends of edges that are in this process, and what waits on the broker."""
+        return self._outputs, self._inputs, self._figures
 
 
 def _start_limit_s(plan: Plan, cluster: ClusterPlan) -> float | None:
