@@ -12,7 +12,8 @@ import asyncio
 import functools
 import time
 from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._io.background_loop import SyncReader, background_loop, wait_for
 from torvyn._io.closing import AsyncCloseOnExit, CloseOnExit
@@ -139,11 +140,17 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
         self._is_read = True
 
 
+_FOR_FLOWS: Final = (
+    "torvyn._flow.execution",
+    "torvyn.engine.answer.direct_path",
+    "torvyn.engine.prompt.prompt_flow",
+)
+
+
 def load_flows() -> None:
     """Imports what answers through flows need."""
-    # The linter looks at the first of these lines only.
-    import torvyn._flow.execution  # noqa: F401
-
+    for name in _FOR_FLOWS:
+        import_module(name)
     _answer_flows()
 
 

@@ -55,12 +55,12 @@ def stop(process):
 def test_boots_with_no_network_12_the_command_runs_and_says_what_is_away(tmp_path):
     with start(tmp_path, free_port(), free_port()) as process:
         for line in process.stderr:
-            if "Connection refused" in line:
+            if "connection refused" in line:
                 break
         nodes, _ = stop(process)
 
     sensors = nodes["sensors"]["connection"]
-    assert sensors["reason"] == "Connection refused"
+    assert sensors["reason"] == "connection refused"
     assert (sensors["connects"], nodes["uplink"]["connection"]["connects"]) == (0, 0)
 
 
