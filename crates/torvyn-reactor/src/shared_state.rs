@@ -137,6 +137,9 @@ pub struct Outcome {
     pub failure: Option<Box<Failure>>,
 }
 
+/// The sources that are told what is settled, by their nodes.
+type SourceAcks = Box<[(usize, Arc<AckLog>)]>;
+
 #[derive(Debug)]
 pub struct SharedState {
     state: AtomicU8,
@@ -144,7 +147,7 @@ pub struct SharedState {
     pub nodes: Box<[NodeCounters]>,
     pub edges: Box<[QueueCounters]>,
     /// The acknowledgements of the sources that ask for them, with their nodes. Set when the flow is built.
-    acks: OnceLock<Box<[(usize, Arc<AckLog>)]>>,
+    acks: OnceLock<SourceAcks>,
     pub turns: Counter,
     limit: AtomicU64,
     /// The node whose component may be running now, to name when a turn does not end. `NO_NODE` between turns.
