@@ -306,4 +306,4 @@ def test_a_run_loads_only_what_its_flow_uses() -> None:
     loaded = done.stdout.splitlines()[-1].split()
     unused = [*(f"torvyn.{name}" for name in UNUSED), "asyncio"]
     assert [name for name in loaded if name.startswith(tuple(unused))] == []
-    assert len(loaded) <= 117
+    assert len(loaded) <= 100
