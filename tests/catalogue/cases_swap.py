@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torvyn
 from torvyn._contract.roles import Component
-from torvyn._flow.checks import returned
 from torvyn._flow.plan_difference import compare
 from torvyn._flow.swap import check_memory
+from torvyn._flow.swap_checks import returned
 from torvyn.testing import CollectingSink, CountingSource
 
 

@@ -27,7 +27,8 @@ trace             the calls of nodes outside the turns
 failures          native failures to exceptions
 refused_elements  stores what nodes refuse for good
 health            whether a running flow works: it moves, or has a reason not to
-checks            what a flow and a new component must fit
+checks            what a flow must fit before it runs
+swap_checks       what a new component must fit, and its state
 swap              the exchange of a component between two elements
 swap_order        what the native core does in an exchange, and what a swap did
 trial             a new component on trial, and the way back

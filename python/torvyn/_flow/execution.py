@@ -33,10 +33,15 @@ from torvyn._contract.roles import RequestProcessor
 from torvyn._contract.signals import End
 from torvyn._flow import statistics
 from torvyn._flow.checks import check_aggregators, check_unread_store
-from torvyn._flow.executors import run_blocking
 from torvyn._flow.failures import ErrorLog, make_exception, raise_start_failure
 from torvyn._flow.lifecycle import Lifecycle, RunSetup, make_context, make_runners, make_successor
-from torvyn._flow.lifecycle_driver import BlockingDriver, LifecycleDriver, LimitExceeded, no_limit
+from torvyn._flow.lifecycle_driver import (
+    BlockingDriver,
+    LifecycleDriver,
+    LimitExceeded,
+    no_limit,
+    run_blocking,
+)
 from torvyn._flow.limits import TimeLimits, deadline_exceeded, end_not_stored
 from torvyn._flow.run_statistics import RunStatistics, Wiring
 from torvyn._flow.runner import Runner

@@ -19,7 +19,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from types import AsyncGeneratorType, GeneratorType, NoneType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from torvyn._contract.element import Element, Output
 from torvyn._contract.enums import Role, TaskKind
@@ -35,12 +35,11 @@ from torvyn._contract.roles import (
 from torvyn._contract.signals import End, Signal, Verdict
 from torvyn._flow.cpu_throttle import CpuThrottle
 from torvyn._flow.failures import log_acknowledge_failure
+from torvyn._flow.lifecycle_driver import run_blocking
 from torvyn._flow.lockstep import in_lockstep
 from torvyn._native import Batch, Port
 from torvyn._native import Element as NativeElement
 from torvyn.errors import ContractError, Fatal
-
-Result = TypeVar("Result")
 
 
 class Host(Protocol):
@@ -71,17 +70,6 @@ class Host(Protocol):
     def failure_of(self, error: BaseException) -> BaseException:
         """The error to report for an exception. Raises the exception if the host ended the
         stage."""
-
-
-def run_blocking(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Runs a coroutine whose waits block, so that it never suspends."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        result: Result = done.value
-        return result
-    coroutine.close()
-    raise RuntimeError("a coroutine suspended where nothing can resume it")
 
 
 Task = tuple[TaskKind, Any]

@@ -32,11 +32,11 @@ from torvyn._manifest.records import EdgeRecord, FlowRecord, NodeRecord, PortRef
 from torvyn.errors import FlowError
 
 if TYPE_CHECKING:
-    from torvyn._flow.checks import Config
     from torvyn._flow.execution import Execution
     from torvyn._flow.run_statistics import Call
     from torvyn._flow.stepped_runner import StepScheduler
     from torvyn._flow.swap import SwapKeywords
+    from torvyn._flow.swap_checks import Config
     from torvyn._flow.swap_order import SwapReport
     from torvyn._native import ManualClock, NativeFlow
 
@@ -585,7 +585,7 @@ class Flow:
         """What nodes hold that no checkpoint saves, by their names: a restart would lose it."""
         from torvyn._contract.roles import counts_held_elements
         from torvyn._durable.checkpoint import has_state
-        from torvyn._flow.checks import unsaved
+        from torvyn._flow.swap_checks import unsaved
 
         runners = [] if self._execution is None else self._execution.runners
         return {
@@ -607,7 +607,7 @@ class Flow:
         return replace(plan, nodes=tuple(now.get(node.name, node) for node in plan.nodes))
 
     def _new_node(self, name: str, component: Stage, config: Config) -> NodePlan:
-        from torvyn._flow.checks import link_node, unknown_node
+        from torvyn._flow.swap_checks import link_node, unknown_node
 
         plan = self._running_plan
         old = next((node for node in plan.nodes if node.name == name), None)
@@ -618,8 +618,8 @@ class Flow:
 
     def _submit(self, node: NodePlan, options: SwapKeywords) -> Future[SwapReport]:
         """Carries the swap out on another thread: `init` may block."""
-        from torvyn._flow.checks import not_running
         from torvyn._flow.swap import SwapOptions
+        from torvyn._flow.swap_checks import not_running
         from torvyn._flow.threads import call_on_spare_thread
 
         execution = self._execution

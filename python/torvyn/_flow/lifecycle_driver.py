@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -139,3 +139,17 @@ class BlockingDriver:
 
     async def call_apart(self, work: Callable[[], None], give_up: Callable[[], None]) -> None:
         work()
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Runs a coroutine whose waits block, so that it never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a coroutine suspended where nothing can resume it")
+
+
+Result = TypeVar("Result")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from torvyn._durable.checkpoint import component_name
-from torvyn._flow.checks import check_fit
 from torvyn._flow.statistics import BrokerStatistics, EdgeStatistics
+from torvyn._flow.swap_checks import check_fit
 from torvyn._link.plan import NodePlan, Plan, TelemetryPlan
 from torvyn.errors import FlowError
 

@@ -79,7 +79,7 @@ class Reloader:
     def verdicts(self, request: dict[str, Any]) -> dict[str, Any]:
         """What became of the nodes that were swapped; an error for each that has its old component
         back. `nodes`: their names."""
-        from torvyn._flow.checks import returned
+        from torvyn._flow.swap_checks import returned
 
         execution, verdicts, errors = self._flow._execution, {}, []
         assert execution is not None
@@ -173,8 +173,8 @@ class Reloader:
         self, difference: PlanDifference, plan: Plan, options: SwapKeywords
     ) -> dict[str, Any]:
         """Saves the state of the flow and has `take_successor` start the new one."""
-        from torvyn._flow.checks import not_running
         from torvyn._flow.swap import TRIAL_S
+        from torvyn._flow.swap_checks import not_running
 
         old, began_s = self._flow, time.monotonic()
         if self.has_ended:

@@ -26,17 +26,9 @@ from torvyn._contract.element import Context
 from torvyn._contract.enums import Role
 from torvyn._contract.inspection import has_attribute, read_attribute
 from torvyn._contract.roles import has_timer
-from torvyn._flow import checks
+from torvyn._flow import swap_checks
 from torvyn._flow.async_runner import AsyncRunner
-from torvyn._flow.checks import (
-    check_aggregators,
-    check_component,
-    check_fit,
-    check_saved,
-    no_memory,
-    plan_transfer,
-)
-from torvyn._flow.executors import run_blocking
+from torvyn._flow.checks import check_aggregators
 from torvyn._flow.failures import init_failure, init_timeout
 from torvyn._flow.lifecycle import connect_request, make_node_runner, make_successor
 from torvyn._flow.lifecycle_driver import (
@@ -45,9 +37,17 @@ from torvyn._flow.lifecycle_driver import (
     LimitExceeded,
     WrappedError,
     no_limit,
+    run_blocking,
 )
 from torvyn._flow.runner import InlineRunner, Runner
 from torvyn._flow.stuck_calls import runs_user_code
+from torvyn._flow.swap_checks import (
+    check_component,
+    check_fit,
+    check_saved,
+    no_memory,
+    plan_transfer,
+)
 from torvyn._flow.swap_order import (
     Exchange,
     Refused,
@@ -491,7 +491,7 @@ class Swapper:
         execution = self._execution()
         native = None if execution is None else execution.native
         if execution is None or native is None or native.is_over or self._is_over:
-            raise checks.not_running("" if execution is None else execution.plan.name)
+            raise swap_checks.not_running("" if execution is None else execution.plan.name)
         return execution
 
     def _index(self, execution: Execution, name: str) -> int:
@@ -504,7 +504,7 @@ class Swapper:
             return own[name]
         known = list(own)
         hint = suggestion(name, known, f"its nodes are {', '.join(known)}")
-        raise checks.unknown_node(execution.plan.name, name, hint)
+        raise swap_checks.unknown_node(execution.plan.name, name, hint)
 
     def check(
         self, execution: Execution, index: int, old: Runner, new: Runner, options: SwapOptions
@@ -530,7 +530,7 @@ class Swapper:
             if isinstance(outcome.error, Replaced):
                 raise outcome.error
             node = execution.runners[index].node
-            raise checks.refusal(execution.plan.name, node, outcome, order.timeout_s)
+            raise swap_checks.refusal(execution.plan.name, node, outcome, order.timeout_s)
         return outcome
 
     def _wait(self, execution: Execution, index: int, order: SwapOrder) -> Exchange | Refused:

@@ -16,8 +16,7 @@ from torvyn._contract.config import init_argument
 from torvyn._contract.inspection import class_name, read_attribute
 from torvyn._contract.roles import Component
 from torvyn._flow.cpu_time import ThreadCpuTime
-from torvyn._flow.executors import run_blocking
-from torvyn._flow.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
+from torvyn._flow.lifecycle_driver import LifecycleDriver, LimitExceeded, run_blocking, wrap_error
 from torvyn._flow.offloaded_runner import OffloadedRunner
 from torvyn._flow.runner import InlineRunner
 from torvyn._io.line_output import line_prefix

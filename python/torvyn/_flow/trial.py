@@ -24,10 +24,9 @@ from torvyn._contract.enums import Role
 from torvyn._contract.inspection import describe_error, has_attribute
 from torvyn._contract.roles import METHODS
 from torvyn._durable.checkpoint import has_state
-from torvyn._flow.checks import give_state, save_state, state_refused
-from torvyn._flow.executors import run_blocking
-from torvyn._flow.lifecycle_driver import LifecycleDriver
+from torvyn._flow.lifecycle_driver import LifecycleDriver, run_blocking
 from torvyn._flow.runner import Runner
+from torvyn._flow.swap_checks import give_state, save_state, state_refused
 from torvyn._flow.swap_order import Exchange, State, SwapOrder, make_report
 from torvyn._flow.thread_runner import FirstStepRunner
 from torvyn._flow.threads import Alarm, call_on_spare_thread, run_on_spare_thread, set_alarm
