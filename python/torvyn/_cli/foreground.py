@@ -34,14 +34,10 @@ from torvyn.errors import Internal
 if TYPE_CHECKING:
     from torvyn._flow.flow import Flow
     from torvyn._flow.health import FlowHealth, HealthCheck
+    from torvyn._flow.statistics import Statistics
+    from torvyn._io.process import SignalWaiter
     from torvyn._link.plan import Plan
 
-if TYPE_CHECKING:
-    from torvyn._io.process import SignalWaiter
-
-    pass
-    from torvyn._flow.flow import Flow
-    from torvyn._flow.statistics import Statistics
 
 logger = logging.getLogger("torvyn.cli")
 

@@ -17,7 +17,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -61,9 +61,6 @@ class AnyGeneration(Protocol):
 class AsyncCloseable(Protocol):
     async def aclose(self) -> None: ...
 
-
-if TYPE_CHECKING:
-    pass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_ENGINE: Final = "local"

@@ -571,9 +571,6 @@ def cancel_on_this_thread(native: NativeFlow) -> None:
     native.drive(False, False)
 
 
-if TYPE_CHECKING:
-    pass
-
 logger = logging.getLogger("torvyn.reactor")
 
 

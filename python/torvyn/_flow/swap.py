@@ -70,11 +70,6 @@ from torvyn.errors import suggestion
 if TYPE_CHECKING:
     from torvyn._flow.execution import Execution
 
-if TYPE_CHECKING:
-    from torvyn._flow.execution import Execution
-
-    pass
-
 
 class Replaced(Exception):
     """Another component has taken the node meanwhile."""

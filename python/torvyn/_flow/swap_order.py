@@ -12,6 +12,7 @@ from torvyn._contract.element import Context
 from torvyn._link.plan import NodePlan
 
 if TYPE_CHECKING:
+    from torvyn._flow.runner import Runner
     from torvyn._native import RetiredStage
 
 
@@ -104,11 +105,6 @@ class SwapOrder:
             if not self.result.done():
                 self.result.set_result(result)
 
-
-if TYPE_CHECKING:
-    from torvyn._flow.runner import Runner
-
-    pass
 
 State = Literal["restored", "empty", "none"]
 

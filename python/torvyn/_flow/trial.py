@@ -35,6 +35,7 @@ from torvyn.errors import DeadlineExceeded
 if TYPE_CHECKING:
     from torvyn._flow.execution import Execution
     from torvyn._flow.swap import SwapOptions, Swapper
+    from torvyn._native import RetiredStage
 
 ResultT = TypeVar("ResultT")
 
@@ -371,13 +372,6 @@ def _look(reference: weakref.ref[Trial]) -> None:
     trial = reference()
     if trial is not None:
         trial.look()
-
-
-if TYPE_CHECKING:
-    from torvyn._flow.execution import Execution
-    from torvyn._native import RetiredStage
-
-    pass
 
 
 @dataclass(frozen=True, slots=True)
