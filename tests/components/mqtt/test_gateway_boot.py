@@ -1,5 +1,6 @@
 """A gateway that starts while nothing outside can be reached, as a whole command."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -31,10 +32,12 @@ to = "uplink"
 """
 
 
+@contextlib.contextmanager
 def start(folder, broker, server):
+    """The process, which ends with the block even if the test has failed."""
     (folder / "Torvyn.toml").write_text(MANIFEST.format(broker=broker, server=server))
     command = [sys.executable, "-m", "torvyn", "run", "--stats", "--format", "json"]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         cwd=folder,
         env={"SECRET": "hunter2-secret", "PATH": "/usr/bin:/bin"},
@@ -42,6 +45,11 @@ def start(folder, broker, server):
         stderr=subprocess.PIPE,
         text=True,
     )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def stop(process):
