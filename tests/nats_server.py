@@ -1,6 +1,7 @@
 """A real NATS server for tests, which can be stopped and started again."""
 
 import asyncio
+import os
 import shutil
 import signal
 import subprocess
@@ -40,6 +41,9 @@ class NatsServer:
 
     def send(self, how):
         self._process.send_signal(how)
+        if how == signal.SIGSTOP:
+            # Until all of its threads stand still: one may answer a moment longer.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def stop(self, how=signal.SIGKILL):
         if self._process is not None:
