@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cluster_project import ClusterProject
 
-import torvyn._cluster
+import torvyn
 from torvyn.errors import TorvynError
 
 pytestmark = pytest.mark.timeout(180)
@@ -69,7 +69,7 @@ def test_a_program_gets_the_statistics_of_all_groups(
     shutil.copytree(EXAMPLE, tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
 
-    statistics = torvyn._cluster.session(on=ray_address, settings={"cluster.nats": nats})
+    statistics = torvyn.run(on=ray_address, settings={"cluster.nats": nats})
 
     assert (statistics.produced, statistics.emitted) == (96, 6)
     assert {edge.entered == edge.taken for edge in statistics.edges} == {True}
