@@ -32,6 +32,9 @@ from torvyn._durable.disk.backend import DiskEdge
 from torvyn._durable.disk.clock import AgeClock
 from torvyn._native import ManualClock
 
+# In full, each example starts and ends several flows, of which a busy machine does two per second.
+pytestmark = pytest.mark.timeout(300)
+
 PAYLOAD = "x" * 1000
 FITS = 100
 """So many elements fit on the smallest edge, whatever happens."""
