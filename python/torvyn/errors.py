@@ -347,6 +347,12 @@ def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) ->
     return f"did you mean `{close}`?" if close else otherwise
 
 
+def near(name: str, known: Iterable[str], listing: str) -> str:
+    """`listing`, with the name that was probably meant."""
+    close = nearest(name, known)
+    return f"{listing}; did you mean `{close}`?" if close else listing
+
+
 # The reference page is generated from this table, and `tests/catalogue` raises every code.
 CATALOGUE: Final[dict[str, str]] = {
     # contract: a component breaks the contract of its role

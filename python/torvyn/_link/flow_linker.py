@@ -31,9 +31,9 @@ from torvyn._link.plan import EdgePlan, NodePlan, Plan
 from torvyn._link.plan_checks import check_carrier, check_one_carrier, check_plan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import EDGE, FLOW, EdgeRecord, FlowRecord
-from torvyn._manifest.schema import Record, Table, near
+from torvyn._manifest.schema import Record, Table
 from torvyn._manifest.settings import Settings, process_settings
-from torvyn.errors import LinkError, Location, quoted, suggestion
+from torvyn.errors import LinkError, Location, near, quoted, suggestion
 
 _LIBRARY: Final = Library()
 _OPTIONS: Final = ("priority", "deadline", "max_memory", "cpu_share", "checkpoint")

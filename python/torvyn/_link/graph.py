@@ -19,8 +19,7 @@ from torvyn._link.component_traits import ERROR, INPUT
 from torvyn._link.plan import EdgePlan, NodePlan
 from torvyn._manifest.problems import Problems
 from torvyn._manifest.records import NODE, FlowRecord, NodeRecord
-from torvyn._manifest.schema import near
-from torvyn.errors import Location, quoted
+from torvyn.errors import Location, near, quoted
 
 PORT_LIMIT: Final = 16
 _SHAPE: Final = "request -> guards -> engine -> guards -> response"

@@ -17,7 +17,7 @@ from typing import Any, Final, overload
 
 from torvyn._contract.units import parse_duration_s, parse_size_bytes, render_duration, render_size
 from torvyn._manifest.problems import Problems
-from torvyn.errors import Location, nearest, quoted, suggestion
+from torvyn.errors import Location, quoted, suggestion
 
 KiB, MiB = 1024, 1024 * 1024
 NAME_PATTERN: Final = r"^\w[\w-]*$"
@@ -275,9 +275,3 @@ def _inside(location: Location | None, key: str) -> Location | None:
     if location is None or location.path is None:
         return location
     return replace(location, path=f"{location.path}.{key}")
-
-
-def near(name: str, known: Any, listing: str) -> str:
-    """`listing`, with the name that was probably meant."""
-    close = nearest(name, known)
-    return f"{listing}; did you mean `{close}`?" if close else listing
