@@ -15,7 +15,8 @@ as `torvyn.durable.clock:Clock` or `python/torvyn/durable/clock.py` in code, stu
 documents. `--direct` comes before a move: names that a package re-exports are imported from their
 modules, and only the docstring of the package is left. The name of a logger is text that stays:
 users match it. CHANGELOG.md stays as well. What a person decides afterwards: docstrings, the order
-of statements, and the names.
+of statements, the names, the tables of lazy facades, and imports for their effect alone, which are
+dropped like others that nobody uses.
 """
 
 from __future__ import annotations
@@ -524,6 +525,8 @@ class Mover:
         mentions = Mentions(self._project, self._moves, self._modules, paths)
         for path, text in texts.items():
             texts[path] = mentions.rewrite(text)
+            if path.suffix == ".toml" and texts[path] != text:
+                texts[path] = _without_repeated_keys(texts[path])
 
     def _write(self, changed: Mapping[Path, str]) -> None:
         project = self._project
@@ -539,12 +542,15 @@ class Mover:
         project.git("add", "--", *(str(path) for path in changed))
 
 
-def direct(project: Project, package: str) -> list[str]:
+def direct(project: Project, package: str, write: bool = True) -> list[str]:
     """Imports what `package` re-exports from its home, and leaves the docstring of the package."""
     home = project.path_of(package)
     if home is None:
         raise MoveError(f"there is no module {package}")
     tree = ast.parse(project.texts[home])
+    own_names = {name for each in Parts(project.texts[home]).chunks for name in each.defines}
+    if own_names - {"__all__"}:
+        raise MoveError(f"{package} defines {', '.join(sorted(own_names - {'__all__'}))}: move it")
     froms = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom) and each.module]
     moves = Moves([])
     for node in froms:
@@ -565,7 +571,8 @@ def direct(project: Project, package: str) -> list[str]:
         else:
             new = mentions.rewrite(text)
         if new != text:
-            path.write_text(new, encoding="utf-8")
+            if write:
+                path.write_text(new, encoding="utf-8")
             changed.append(str(path.relative_to(project.root)))
     return changed
 
@@ -593,6 +600,15 @@ def _without_facade(text: str, package: str, moves: Moves) -> str:
     return apply(text, edits)
 
 
+def _without_repeated_keys(text: str) -> str:
+    """Files that become one had the same line each, such as an exception of the linter."""
+    lines = text.splitlines(keepends=True)
+    kept = [
+        line for at, line in enumerate(lines) if not (line.startswith('"') and line in lines[:at])
+    ]
+    return "".join(kept)
+
+
 def _is_from(statement: str, module: str) -> bool:
     return statement.startswith(f"from {module} import ")
 
@@ -602,7 +618,14 @@ def tidy(root: Path, files: Sequence[str]) -> None:
     python = [name for name in files if name.endswith(".py") and not name.endswith("__init__.py")]
     ruff = [sys.executable, "-m", "ruff"]
     if python:
-        rules = ["--select", "I,F401,F811", "--fix", "--quiet", "--exit-zero", "--no-cache"]
+        rules = [
+            "--select",
+            "I,F401,F811,PIE790,TC005",
+            "--fix",
+            "--quiet",
+            "--exit-zero",
+            "--no-cache",
+        ]
         subprocess.run([*ruff, "check", *rules, *python], cwd=root, check=False)
         subprocess.run([*ruff, "format", "--quiet", "--no-cache", *python], cwd=root, check=False)
 
@@ -673,14 +696,13 @@ def main(arguments: Sequence[str], report: Callable[[str], object] = print) -> i
     try:
         project = Project(chosen.root.resolve(), chosen.package)
         if chosen.direct:
-            changed = direct(project, chosen.direct)
-            tidy(project.root, changed)
-            return 0
-        known = [move for move in moves if project.path_of(move.old) is not None]
-        if not known:
-            raise MoveError("there is nothing to move")
-        apply_renames(project, chosen.rename)
-        changed = Mover(project, known).run(write=not chosen.dry_run)
+            changed = direct(project, chosen.direct, write=not chosen.dry_run)
+        else:
+            known = [move for move in moves if project.path_of(move.old) is not None]
+            if not known:
+                raise MoveError("there is nothing to move")
+            apply_renames(project, chosen.rename)
+            changed = Mover(project, known).run(write=not chosen.dry_run)
     except MoveError as error:
         print(f"move_modules: {error}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -77,4 +78,6 @@ def test_linking_loads_only_what_it_uses(
     loaded = done.stderr.split()
     assert "torvyn._link.flow_linker" in loaded
     unused = (*UNUSED, *also_unused)
+    ours = (each for each in unused if each.startswith("torvyn"))
+    assert [each for each in ours if importlib.util.find_spec(each) is None] == []
     assert [n for n in loaded if any(f"{n}.".startswith(f"{each}.") for each in unused)] == []

@@ -227,3 +227,61 @@ def test_a_dry_run_writes_nothing(ship: Path) -> None:
     assert move(ship, "ship.store.clock", "ship.clock", "--dry-run") == 0
 
     assert before == {path: path.read_bytes() for path in ship.glob("python/**/*.py")}
+
+
+FACADE = '''"""What is stored."""
+
+from ship.store.clock import READ_S, Clock
+
+__all__ = ["READ_S", "Clock"]
+'''
+
+
+def test_what_a_package_exports_again_is_imported_from_its_home(ship: Path) -> None:
+    (ship / "python/ship/store/__init__.py").write_text(FACADE)
+    user = ship / "python/ship/user.py"
+    user.write_text(USER.replace("from ship.store.clock import (", "from ship.store import ("))
+    (ship / "GUIDE.md").write_text("`ship.store.Clock`\n")
+
+    assert move(ship, "--direct", "ship.store", "--dry-run") == 0
+    assert python(ship, "store/__init__.py") == FACADE
+    assert move(ship, "--direct", "ship.store") == 0
+
+    assert result(ship) == 3.0
+    assert python(ship, "store/__init__.py") == '"""What is stored."""\n'
+    assert "from ship.store.clock import" in user.read_text()
+    assert (ship / "GUIDE.md").read_text() == "`ship.store.clock.Clock`\n"
+
+
+def test_a_package_that_defines_something_itself_stays(
+    ship: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (ship / "python/ship/store/__init__.py").write_text(f"{FACADE}\n\nclass Store: ...\n")
+
+    assert move(ship, "--direct", "ship.store") == 2
+
+    assert "ship.store defines Store: move it" in capsys.readouterr().err
+    assert "class Store" in python(ship, "store/__init__.py")
+
+
+def test_lines_of_two_files_that_become_one_are_not_repeated(ship: Path) -> None:
+    lines = [f'"python/ship/store/{name}.py" = ["TID251"]\n' for name in ("clock", "log")]
+    (ship / "pyproject.toml").write_text(f"[rules]\n{''.join(lines)}")
+
+    move(ship, "ship.store.clock", "ship._all", "ship.store.log", "ship._all")
+
+    assert (ship / "pyproject.toml").read_text() == (
+        '[rules]\n"python/ship/_all.py" = ["TID251"]\n'
+    )
+
+
+def test_a_block_that_loses_its_imports_keeps_no_empty_statement(ship: Path) -> None:
+    log = ship / "python/ship/store/log.py"
+    log.write_text(
+        LOG.replace("clock.reset()", "from ship.store.clock import reset\n\n        reset()")
+    )
+
+    assert move(ship, "ship.store.clock", "ship._all", "ship.store.log", "ship._all") == 0
+
+    assert result(ship) == 3.0
+    assert "pass" not in python(ship, "_all.py").split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -306,5 +307,6 @@ def test_a_run_loads_only_what_its_flow_uses() -> None:
 
     loaded = done.stdout.splitlines()[-1].split()
     unused = [*(f"torvyn.{name}" for name in UNUSED), "asyncio"]
+    assert [name for name in unused if importlib.util.find_spec(name) is None] == []
     assert [name for name in loaded if name.startswith(tuple(unused))] == []
     assert len(loaded) <= 92
